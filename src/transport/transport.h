@@ -1,0 +1,90 @@
+/*
+ * Transports: how this rank reaches a peer's segment.
+ *
+ * One primitive, the counted put: copy bytes to an offset in the peer's
+ * segment, then add to a 64-bit counter there. Each transport keeps exactly
+ * these promises, and tests/test_transport.c holds each to them:
+ *
+ *  - whoever sees the addition (order_acquire) can read the bytes;
+ *  - two puts are not ordered with each other;
+ *  - a put of length 0 is a pure signal;
+ *  - a counter has one writer, so a sum is also a value.
+ *
+ * Transports do not know each other. peer_attach() in select.c picks one per
+ * peer: self, same process, same host.
+ */
+#ifndef TRANSPORT_TRANSPORT_H
+#define TRANSPORT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shunt/status.h>
+
+#include "memory/segment.h"
+
+enum peer_state {
+	PEER_ALIVE,
+	PEER_LEFT, /* destroyed its world */
+	PEER_DEAD  /* crashed, was killed, or its host is gone */
+};
+
+struct peer;
+
+struct transport_ops {
+	const char *name; /* "self", "threads", "shm" */
+
+	/*
+	 * Pointer for load and store to [offset, offset + bytes) of the peer's
+	 * segment, valid until close; NULL if the range is not inside the
+	 * segment, or if this transport cannot (then only put reaches it).
+	 * Stores through it become visible to the peer at the latest with a
+	 * later put to a counter.
+	 */
+	void *(*map)(struct peer *peer, uint64_t offset, uint64_t bytes);
+
+	/*
+	 * The counted put. `counter_offset` is 8-byte aligned. Never blocks.
+	 * Wakes the peer if it sleeps. *again becomes true if nothing was done
+	 * because of back-pressure: progress, and call again.
+	 * Errors: INVALID (a range outside the peer's segment; nothing done),
+	 * PEER_LOST. A put to a lost peer may also succeed and go nowhere.
+	 */
+	enum shunt_status (*put)(struct peer *peer, uint64_t offset,
+		const void *bytes, uint64_t num_bytes, uint64_t counter_offset,
+		uint64_t add, bool *again);
+
+	/* Moves outstanding work along. Never blocks. True if it did any. */
+	bool (*progress)(struct peer *peer);
+
+	/* True once the source bytes of all earlier puts may be reused. Never
+	 * blocks; the caller progresses in between. */
+	bool (*flushed)(struct peer *peer);
+
+	/* What is known of the peer now. Cheap enough for a wait loop: no
+	 * system call. */
+	enum peer_state (*state)(struct peer *peer);
+
+	/* Frees the peer. Never blocks. */
+	void (*close)(struct peer *peer);
+};
+
+/* A reachable peer; each transport embeds it at the head of its own struct. */
+struct peer {
+	const struct transport_ops *ops;
+	int32_t rank; /* in the world */
+	/* The peer's control page; set by transports that can map. */
+	struct control *control;
+};
+
+/* What a rank tells the others at the rendezvous, so that they can attach.
+ * Fixed size, plain data, same layout on every host. */
+struct peer_hello {
+	uint64_t segment_bytes;
+	uint8_t process[16]; /* random, the same for all ranks of a process */
+	uint8_t segment[16]; /* random, names the segment within the process */
+	uint8_t socket[16];  /* random name of the hand-over socket */
+	uint64_t pid;
+};
+
+#endif
