@@ -12,7 +12,8 @@
 #include <shunt/status.h>
 
 /* Makes the page, once per process; thread-safe. In a forked child it makes a
- * new one: the child may build worlds of its own. Errors: NO_MEMORY. */
+ * new one: the child may build worlds of its own. Errors: NO_MEMORY; SYSTEM (a
+ * kernel without MADV_WIPEONFORK). */
 enum shunt_status guard_init(void);
 
 /* A number that names this process; differs in each forked child. 0 before
