@@ -1,0 +1,27 @@
+/* What a job must not leave behind: files in /dev/shm and /tmp, descriptors,
+ * processes. Internal to the harness. */
+#ifndef SUPPORT_LEFTOVERS_H
+#define SUPPORT_LEFTOVERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct leftovers {
+	int descriptors; /* open in this process */
+	int dev_shm;     /* entries of /dev/shm with shunt in their name */
+	int tmp;         /* files (no folders) of /tmp, likewise */
+};
+
+void leftovers_count(struct leftovers *leftovers);
+
+/* True if nothing more is there than was `before`; else `why` tells. */
+bool leftovers_check(const struct leftovers *before, char *why, size_t bytes);
+
+/* Number of open descriptors and of mappings of this process. */
+int leftovers_descriptors(void);
+int leftovers_mappings(void);
+
+/* Resident memory of this process in bytes. */
+long leftovers_resident(void);
+
+#endif
