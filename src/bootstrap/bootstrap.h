@@ -2,9 +2,9 @@
  * The rendezvous: every rank brings one blob, and leaves with all of them.
  * Everything after that runs over windows.
  *
- * Two back-ends do the same: bootstrap_tcp.c (rank 0 listens) and
- * bootstrap_threads.c (a meeting inside the process). bootstrap_env.c turns
- * the environment into a struct bootstrap.
+ * Two back-ends do the same: tcp.c (rank 0 listens) and threads.c (a meeting
+ * inside the process). environment.c turns the environment into a struct
+ * bootstrap.
  */
 #ifndef BOOTSTRAP_BOOTSTRAP_H
 #define BOOTSTRAP_BOOTSTRAP_H
@@ -16,8 +16,9 @@
 #include <shunt/shunt.h>
 #include <shunt/status.h>
 
-#define BOOTSTRAP_MAX_RANKS 4096
-#define BOOTSTRAP_MAX_BLOB  1024
+#define BOOTSTRAP_MAX_RANKS    4096
+#define BOOTSTRAP_MAX_BLOB     1024
+#define BOOTSTRAP_SECRET_BYTES 32
 
 enum bootstrap_kind {
 	BOOTSTRAP_SINGLE, /* a world of one rank */
@@ -30,11 +31,11 @@ struct bootstrap {
 	enum bootstrap_kind kind;
 	int32_t rank;
 	int32_t num_ranks;
-	char address[256];    /* host (TCP) or name (threads) */
-	uint16_t port;	      /* TCP */
+	char address[256]; /* host (TCP) or name (threads) */
+	uint16_t port;     /* TCP */
 	char job[128];
-	char key[256];	      /* secret text, "" for none */
-	char origin[64];      /* what it was taken from, for messages */
+	char key[256];   /* secret text, "" for none (loopback only) */
+	char origin[64]; /* what it was taken from, for messages */
 };
 
 /*
@@ -43,20 +44,39 @@ struct bootstrap {
  * read by config_read() and is complete. Errors: INVALID (names variable or
  * field, value and range).
  */
-enum shunt_status bootstrap_resolve(const struct shunt_world_config *config,
-	struct bootstrap *bootstrap);
+enum shunt_status bootstrap_resolve(
+	const struct shunt_world_config *config, struct bootstrap *bootstrap);
 
 /*
- * Meets the other ranks: sends `blob` (blob_bytes <= BOOTSTRAP_MAX_BLOB, the
+ * Meets the other ranks: sends `blob` (blob_bytes 1 .. BOOTSTRAP_MAX_BLOB, the
  * same number on all ranks) and fills blobs[num_ranks * blob_bytes] in rank
  * order, and `secret`, 32 random bytes that the same meeting gives to each of
- * its ranks and to nobody else.
- * Blocks until all are there, at most until `deadline` (clock_now() units).
- * Errors: TIMEOUT (error ranks: those missing), VERSION, MISMATCH (num_ranks
- * or blob_bytes differ, or a rank came twice), INVALID, SYSTEM, NO_MEMORY.
+ * its ranks and to nobody else. A world of one rank meets at once, whatever
+ * its kind.
+ *
+ * Blocks until all are there, at most until `deadline` (clock_now() units) and
+ * a moment more for rank 0 to say who is missing. Writes its outputs only on
+ * success. Nothing stays behind: no socket, no thread, no memory.
+ *
+ * Errors, with the ranks they are about:
+ *	TIMEOUT	  the ranks that never came; rank 0 if it was not reached. Where
+ *		  all came but some gave up before, those that gave up. A rank
+ *		  that dies while it waits counts as one that never came, until
+ *		  it comes again.
+ *	VERSION	  on every rank: library or blob_bytes differ from rank 0's
+ *		  (TCP).
+ *	MISMATCH  num_ranks differs from rank 0's (TCP, on every rank), or
+ *		  num_ranks or blob_bytes from those who are in already
+ *		  (threads, on them and on the one who comes). A rank that comes
+ *		  twice: on every rank (TCP), on the second comer alone, while
+ *		  the meeting goes on (threads).
+ *	INVALID	  blob_bytes; a host off loopback without a key.
+ *	SYSTEM	  rank 0 cannot listen at the address; no more descriptors.
+ *	NO_MEMORY
+ * After a TIMEOUT the rank may meet again: it takes its place.
  */
 enum shunt_status bootstrap_meet(const struct bootstrap *bootstrap,
 	const void *blob, size_t blob_bytes, int64_t deadline, void *blobs,
-	uint8_t secret[32]);
+	uint8_t secret[BOOTSTRAP_SECRET_BYTES]);
 
 #endif
