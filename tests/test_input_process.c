@@ -1,0 +1,394 @@
+/*
+ * What an application does around the library: creating and destroying over
+ * and over, forking, running out of descriptors or memory, and other jobs on
+ * the same host.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/leftovers.h"
+#include "support/scale.h"
+#include "support/stand.h"
+
+#define RANKS 3
+
+static struct shunt_exchange_config small_config(void)
+{
+	return step_config(8, 33, 3, 10);
+}
+
+/* ---- create and destroy ----------------------------------------------- */
+
+/* A sanitizer's allocator keeps freed memory for a while. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MEMORY_SLACK (256 << 20)
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MEMORY_SLACK (256 << 20)
+#endif
+#endif
+#ifndef MEMORY_SLACK
+#define MEMORY_SLACK (4 << 20)
+#endif
+
+struct use {
+	int descriptors, mappings;
+	long resident;
+};
+
+static struct use use_now(void)
+{
+	return (struct use){leftovers_descriptors(), leftovers_mappings(),
+		leftovers_resident()};
+}
+
+/* Descriptors are exact. Some mappings come and go with malloc's arenas and
+ * thread stacks; a leak of one per cycle is far beyond that. */
+static void check_use(struct seat *seat, const struct use *before)
+{
+	struct use now = use_now();
+
+	SEAT_CHECK(seat, now.descriptors <= before->descriptors,
+		"descriptors grew from %d to %d", before->descriptors,
+		now.descriptors);
+	SEAT_CHECK(seat, now.mappings <= before->mappings + 50,
+		"mappings grew from %d to %d", before->mappings, now.mappings);
+	SEAT_CHECK(seat, now.resident <= before->resident + MEMORY_SLACK,
+		"memory grew from %ld to %ld", before->resident, now.resident);
+}
+
+static void cycle_exchanges(struct seat *seat)
+{
+	struct shunt_exchange_config config = small_config();
+	int cycles = scale_of(1000);
+	struct use before = {0};
+	struct stand stand;
+
+	for (int i = 0; i < cycles; i++) {
+		if (i == cycles / 10) {
+			seat_barrier(seat);
+			before = use_now();
+			seat_barrier(seat);
+		}
+		stand_init(&stand, seat, &config);
+		stand_step(&stand);
+		stand_fini(&stand);
+	}
+	seat_barrier(seat);
+	check_use(seat, &before);
+	seat_barrier(seat);
+}
+
+static void thousand_create_destroy_cycles_of_an_exchange_do_not_grow(
+	void **state)
+{
+	(void)state;
+	ranks_run_both(RANKS, cycle_exchanges, NULL);
+}
+
+/* One after the other at the same address: leftovers would be in the way. */
+static void cycle_worlds(struct seat *seat)
+{
+	struct shunt_exchange_config config = small_config();
+	int cycles = scale_of(seat->launch == RANKS_THREADS ? 1000 : 300);
+	struct use before = {0};
+	struct stand stand;
+
+	for (int i = 0; i < cycles; i++) {
+		if (i == cycles / 10) {
+			seat_barrier(seat);
+			before = use_now();
+			seat_barrier(seat);
+		}
+		seat->world = seat_join(seat);
+		if (i % 10 == 0) {
+			stand_init(&stand, seat, &config);
+			stand_step(&stand);
+			stand_fini(&stand);
+		}
+		shunt_world_destroy(seat->world);
+		seat_barrier(seat);
+	}
+	check_use(seat, &before);
+	seat_barrier(seat);
+}
+
+static void thousand_create_destroy_cycles_of_a_world_do_not_grow(void **state)
+{
+	struct ranks_plan plan = {.num_ranks = RANKS, .no_world = true};
+
+	(void)state;
+	plan.launch = RANKS_THREADS;
+	ranks_run(&plan, cycle_worlds);
+	plan.launch = RANKS_PROCESSES;
+	ranks_run(&plan, cycle_worlds);
+}
+
+/* ---- fork ------------------------------------------------------------- */
+
+/* What a forked child gets from what its parent made; 0 if all is well. */
+static int try_in_child(struct stand *stand, struct step *step)
+{
+	struct shunt_exchange *exchange = NULL;
+
+	if (shunt_dispatch(stand->exchange, &step->args, &step->out,
+		    &step->handle) != SHUNT_STATE)
+		return 1;
+	if (strstr(shunt_error_message(), "fork") == NULL)
+		return 2;
+	if (shunt_combine(step->handle, &step->combine) != SHUNT_STATE)
+		return 3;
+	if (shunt_exchange_create(stand->seat->world, NULL, &stand->config,
+		    &exchange) != SHUNT_STATE)
+		return 4;
+	if (shunt_alloc(stand->seat->world, 64) != NULL)
+		return 5;
+	shunt_handle_destroy(step->handle);
+	shunt_exchange_destroy(stand->exchange);
+	shunt_world_destroy(stand->seat->world);
+	return 0;
+}
+
+static void fork_in_flight(struct seat *seat)
+{
+	struct shunt_exchange_config config = small_config();
+	struct stand stand;
+	struct step *step;
+	pid_t child;
+	int status = 0;
+
+	stand_init(&stand, seat, &config);
+	step = stand_prepare(&stand);
+	stand_dispatch(&stand, step);
+	child = fork();
+	if (child == 0)
+		_exit(try_in_child(&stand, step));
+	SEAT_CHECK(seat, child > 0, "fork");
+	SEAT_CHECK(seat, waitpid(child, &status, 0) == child, "waitpid");
+	SEAT_CHECK(seat, WIFEXITED(status) && WEXITSTATUS(status) == 0,
+		"the child ended with 0x%x", (unsigned)status);
+	stand_combine(&stand, step);
+	stand_drop(step);
+	stand_step(&stand);
+	stand_fini(&stand);
+}
+
+/* Processes only: a forked child of many threads may do little in it, and a
+ * rank as a thread would be no other case for the library. */
+static void fork_child_gets_a_clean_error_and_parent_is_unharmed(void **state)
+{
+	(void)state;
+	ranks_run_simple(RANKS_PROCESSES, RANKS, fork_in_flight, NULL);
+}
+
+/* The child joins a job of its own, while the parent's goes on. */
+static void fork_and_join(struct seat *seat)
+{
+	struct shunt_exchange_config config = small_config();
+	struct shunt_world_config alone = SHUNT_WORLD_CONFIG_INIT;
+	struct shunt_world *world;
+	struct stand stand;
+	pid_t child;
+	int status = 0;
+
+	stand_init(&stand, seat, &config);
+	child = fork();
+	if (child == 0) {
+		alone.rendezvous = "threads://child";
+		alone.num_ranks = 1;
+		if (shunt_world_create(&alone, &world) != SHUNT_OK)
+			_exit(1);
+		shunt_world_destroy(world);
+		_exit(0);
+	}
+	stand_step(&stand);
+	SEAT_CHECK(seat, waitpid(child, &status, 0) == child, "waitpid");
+	SEAT_CHECK(seat, WIFEXITED(status) && WEXITSTATUS(status) == 0,
+		"the child ended with 0x%x", (unsigned)status);
+	stand_step(&stand);
+	stand_fini(&stand);
+}
+
+static void a_forked_child_may_build_a_world_of_its_own(void **state)
+{
+	(void)state;
+	ranks_run_simple(RANKS_PROCESSES, 2, fork_and_join, NULL);
+}
+
+/* ---- what must not be used -------------------------------------------- */
+
+/* True if any mapping or descriptor of this process is a file in /dev/shm. */
+static bool uses_dev_shm(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	DIR *folder = opendir("/proc/self/fd");
+	struct dirent *entry;
+	char line[512], target[512];
+	bool used = maps == NULL || folder == NULL;
+	ssize_t length;
+
+	while (maps != NULL && fgets(line, sizeof(line), maps) != NULL)
+		used = used || strstr(line, "/dev/shm") != NULL;
+	while (folder != NULL && (entry = readdir(folder)) != NULL) {
+		length = readlinkat(dirfd(folder), entry->d_name, target,
+			sizeof(target) - 1);
+		target[length > 0 ? length : 0] = '\0';
+		used = used || strstr(target, "/dev/shm") != NULL;
+	}
+	if (maps != NULL)
+		fclose(maps);
+	if (folder != NULL)
+		closedir(folder);
+	return used;
+}
+
+static void look_for_dev_shm(struct seat *seat)
+{
+	struct shunt_exchange_config config = small_config();
+	struct stand stand;
+
+	stand_init(&stand, seat, &config);
+	stand_step(&stand);
+	SEAT_CHECK(seat, !uses_dev_shm(), "/dev/shm is used");
+	stand_fini(&stand);
+}
+
+static void dev_shm_is_not_used(void **state)
+{
+	(void)state;
+	ranks_run_both(RANKS, look_for_dev_shm, NULL);
+}
+
+/* ---- limits ----------------------------------------------------------- */
+
+/* Creating a world at every limit of descriptors: each try either works or
+ * gives an error, and leaves none open. */
+static void run_short_of_descriptors(struct seat *seat)
+{
+	int open_before = leftovers_descriptors();
+	struct rlimit old, limit;
+	struct shunt_world *world = NULL;
+	enum shunt_status status = SHUNT_OK;
+	int failures = 0;
+
+	seat->config.deadline_ns = 2000000000;
+	getrlimit(RLIMIT_NOFILE, &old);
+	limit = old;
+	/* The one that counts has /proc/self/fd open itself, hence the -1. */
+	for (int extra = 0; extra < 16; extra++) {
+		limit.rlim_cur = (rlim_t)(open_before - 1 + extra);
+		setrlimit(RLIMIT_NOFILE, &limit);
+		world = NULL;
+		status = shunt_world_create(&seat->config, &world);
+		setrlimit(RLIMIT_NOFILE, &old);
+		failures += status != SHUNT_OK;
+		SEAT_CHECK(seat, (status == SHUNT_OK) == (world != NULL),
+			"world and status disagree");
+		if (status != SHUNT_OK)
+			SEAT_CHECK(seat, shunt_error_message()[0] != '\0',
+				"no message");
+		shunt_world_destroy(world);
+		SEAT_CHECK(seat, leftovers_descriptors() == open_before,
+			"%d more descriptors, limit %d",
+			leftovers_descriptors() - open_before,
+			(int)limit.rlim_cur);
+	}
+	SEAT_CHECK(seat, failures > 0, "no limit was low enough");
+	SEAT_OK(seat, status);
+}
+
+static void a_descriptor_limit_is_an_error_and_leaks_nothing(void **state)
+{
+	struct ranks_plan plan = {
+		.launch = RANKS_PROCESSES,
+		.num_ranks = 1,
+		.no_world = true,
+	};
+
+	(void)state;
+	ranks_run(&plan, run_short_of_descriptors);
+}
+
+/* A window that the segment has no room for, on all ranks. */
+static void run_short_of_memory(struct seat *seat)
+{
+	struct shunt_exchange_config config = step_config(4096, 7168, 8, 32);
+	struct shunt_exchange *exchange;
+	struct stand stand;
+	enum shunt_status status;
+
+	status = shunt_exchange_create(seat->world, NULL, &config, &exchange);
+	SEAT_CHECK(seat,
+		status == SHUNT_NO_MEMORY || status == SHUNT_PEER_REFUSED,
+		"%s: %s", shunt_status_name(status), shunt_error_message());
+	config = small_config();
+	stand_init(&stand, seat, &config);
+	stand_step(&stand);
+	stand_fini(&stand);
+}
+
+static void a_segment_too_small_is_no_memory_and_the_world_goes_on(void **state)
+{
+	struct ranks_plan plan = {
+		.num_ranks = RANKS,
+		.segment_bytes = 64 << 20,
+	};
+
+	(void)state;
+	plan.launch = RANKS_THREADS;
+	ranks_run(&plan, run_short_of_memory);
+	plan.launch = RANKS_PROCESSES;
+	ranks_run(&plan, run_short_of_memory);
+}
+
+static void alloc_some(struct seat *seat)
+{
+	uint8_t *block = shunt_alloc(seat->world, 1000);
+
+	SEAT_CHECK(seat, block != NULL, "%s", shunt_error_message());
+	SEAT_CHECK(seat, (uintptr_t)block % 64 == 0, "alignment");
+	memset(block, 1, 1000);
+	SEAT_CHECK(seat, shunt_alloc(seat->world, SIZE_MAX / 2) == NULL,
+		"half of all memory was given");
+	shunt_free(seat->world, block);
+	shunt_free(seat->world, NULL);
+}
+
+static void alloc_gives_aligned_memory_or_null(void **state)
+{
+	(void)state;
+	ranks_run_both(2, alloc_some, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			thousand_create_destroy_cycles_of_an_exchange_do_not_grow),
+		cmocka_unit_test(
+			thousand_create_destroy_cycles_of_a_world_do_not_grow),
+		cmocka_unit_test(
+			fork_child_gets_a_clean_error_and_parent_is_unharmed),
+		cmocka_unit_test(a_forked_child_may_build_a_world_of_its_own),
+		cmocka_unit_test(dev_shm_is_not_used),
+		cmocka_unit_test(
+			a_descriptor_limit_is_an_error_and_leaks_nothing),
+		cmocka_unit_test(
+			a_segment_too_small_is_no_memory_and_the_world_goes_on),
+		cmocka_unit_test(alloc_gives_aligned_memory_or_null),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
