@@ -36,15 +36,15 @@ enum stage {
 struct job {
 	const struct job_config *config;
 	struct rendezvous rendezvous;
-	pid_t group;	 /* the keeper's pid */
+	pid_t group;     /* the keeper's pid */
 	int keeper_pipe; /* its end tells the keeper to kill */
-	int signals;	 /* signalfd */
+	int signals;     /* signalfd */
 	sigset_t old_mask;
 	pid_t *pids; /* 0: not started, or reaped */
 	int32_t num_alive;
 	int status; /* of the first rank that failed */
 	enum stage stage;
-	double stage_time; /* when the stage is due */
+	double stage_time;          /* when the stage is due */
 	struct tag_stream *streams; /* 2 per rank with --tag, else none */
 	int num_streams;
 	struct pollfd *polls; /* signals, stdin, then the streams */
@@ -56,7 +56,7 @@ static double now(void)
 	struct timespec time;
 
 	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double) time.tv_sec + (double) time.tv_nsec * 1e-9;
+	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
 /* ---- the keeper ------------------------------------------------------- */
@@ -142,9 +142,8 @@ static void become_program(struct job *job, int32_t rank,
 	set_environment(job, rank);
 	if (redirect_input(stdin_ends, rank) < 0)
 		return;
-	if (job->config->tag &&
-		(dup2(output[0], STDOUT_FILENO) < 0 ||
-			dup2(output[1], STDERR_FILENO) < 0))
+	if (job->config->tag && (dup2(output[0], STDOUT_FILENO) < 0 ||
+					dup2(output[1], STDERR_FILENO) < 0))
 		return;
 	sigprocmask(SIG_SETMASK, &job->old_mask, NULL);
 	execvp(job->config->program[0], job->config->program);
@@ -249,8 +248,7 @@ static int start_ranks(struct job *job)
 			continue;
 		fprintf(stderr, "shunt run: cannot start '%s': %s\n", program,
 			strerror(errno));
-		return errno == ENOENT ? COMMAND_NOT_FOUND
-				       : COMMAND_CANNOT_RUN;
+		return errno == ENOENT ? COMMAND_NOT_FOUND : COMMAND_CANNOT_RUN;
 	}
 	return 0;
 }
@@ -283,8 +281,7 @@ static void reap(struct job *job)
 		job->pids[rank] = 0;
 		job->num_alive--;
 		if (child_exit_status(wait_status))
-			note_failure(
-				job, rank, child_exit_status(wait_status));
+			note_failure(job, rank, child_exit_status(wait_status));
 	}
 }
 
@@ -307,7 +304,7 @@ static void handle_signal(struct job *job)
 	else if (info.ssi_signo == SIGTSTP)
 		stop_and_go_on(job);
 	else
-		kill(-job->group, (int) info.ssi_signo);
+		kill(-job->group, (int)info.ssi_signo);
 }
 
 static void escalate(struct job *job)
@@ -331,7 +328,7 @@ static int poll_timeout(const struct job *job)
 	if (job->stage == STAGE_NONE || job->stage == STAGE_DONE)
 		return job->stdin_pipe < 0 ? -1 : 1000;
 	rest = (job->stage_time - now()) * 1000;
-	return rest < 0 ? 0 : rest > 1000 ? 1000 : (int) rest + 1;
+	return rest < 0 ? 0 : rest > 1000 ? 1000 : (int)rest + 1;
 }
 
 static void close_stdin(struct job *job)
@@ -348,26 +345,25 @@ static void forward_stdin(struct job *job)
 
 	if (got < 0 && errno == EINTR)
 		return;
-	if (got <= 0 || write(job->stdin_pipe, typed, (size_t) got) < 0)
+	if (got <= 0 || write(job->stdin_pipe, typed, (size_t)got) < 0)
 		close_stdin(job);
 }
 
 /* In the background a read from the terminal would stop us. */
 static bool may_read_stdin(const struct job *job)
 {
-	return job->stdin_pipe >= 0 &&
-		tcgetpgrp(STDIN_FILENO) == getpgrp();
+	return job->stdin_pipe >= 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
 static void fill_polls(struct job *job)
 {
-	job->polls[0] = (struct pollfd) {.fd = job->signals, .events = POLLIN};
-	job->polls[1] = (struct pollfd) {
+	job->polls[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
+	job->polls[1] = (struct pollfd){
 		.fd = may_read_stdin(job) ? STDIN_FILENO : -1,
 		.events = POLLIN,
 	};
 	for (int i = 0; i < job->num_streams; i++)
-		job->polls[2 + i] = (struct pollfd) {
+		job->polls[2 + i] = (struct pollfd){
 			.fd = job->streams[i].from,
 			.events = POLLIN,
 		};
@@ -380,7 +376,7 @@ static int step(struct job *job, int timeout)
 	int num_ready;
 
 	fill_polls(job);
-	num_ready = poll(job->polls, 2 + (nfds_t) job->num_streams, timeout);
+	num_ready = poll(job->polls, 2 + (nfds_t)job->num_streams, timeout);
 	if (num_ready <= 0)
 		return 0;
 	for (int i = 0; i < job->num_streams; i++)
@@ -421,7 +417,7 @@ static int block_signals(struct job *job)
 
 static int open_job(struct job *job)
 {
-	size_t num_ranks = (size_t) job->config->num_ranks;
+	size_t num_ranks = (size_t)job->config->num_ranks;
 
 	job->pids = calloc(num_ranks, sizeof(job->pids[0]));
 	job->streams = calloc(2 * num_ranks, sizeof(job->streams[0]));

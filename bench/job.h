@@ -22,8 +22,8 @@
 struct job_config {
 	int32_t num_ranks;
 	char *const *program; /* argv of the ranks, NULL-terminated */
-	bool tag;	      /* prefix lines of output with "[rank] " */
-	double grace;	      /* seconds that ranks get after a failure */
+	bool tag;             /* prefix lines of output with "[rank] " */
+	double grace;         /* seconds that ranks get after a failure */
 };
 
 /* Runs the job to its end. Returns the exit status of `shunt run`. */

@@ -27,7 +27,7 @@ static double now(void)
 	struct timespec time;
 
 	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double) time.tv_sec + (double) time.tv_nsec * 1e-9;
+	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
 /* ---- threads ---------------------------------------------------------- */
@@ -85,10 +85,11 @@ static int watch_threads(
 	do {
 		num_running = join_threads(threads, count);
 		launch->tick(launch->context);
-		for (int32_t rank = 0; rank < count && !result; rank++)
+		for (int32_t rank = 0; rank < count; rank++)
 			if (threads[rank].ended && threads[rank].status) {
 				launch->failed(launch->context, rank,
 					threads[rank].status);
+				threads[rank].status = 0;
 				result = -1;
 			}
 	} while (num_running > 0);
@@ -102,7 +103,7 @@ static int run_threads(const struct launch *launch)
 	int error = 0;
 	int result;
 
-	threads = calloc((size_t) launch->num_ranks, sizeof(threads[0]));
+	threads = calloc((size_t)launch->num_ranks, sizeof(threads[0]));
 	if (!threads)
 		return -1;
 	for (; count < launch->num_ranks; count++) {
@@ -144,11 +145,14 @@ static void note_end(struct processes *processes, int32_t rank, int status)
 
 	processes->pids[rank] = 0;
 	processes->num_running--;
-	if (status == 0 || processes->failed)
+	if (status == 0)
 		return;
+	if (!processes->failed)
+		processes->kill_time = now() + launch->grace;
 	processes->failed = true;
-	processes->kill_time = now() + launch->grace;
-	launch->failed(launch->context, rank, status);
+	/* Those that we killed have not failed. */
+	if (!processes->killed)
+		launch->failed(launch->context, rank, status);
 }
 
 static void reap(struct processes *processes)
@@ -208,7 +212,7 @@ static int run_processes(const struct launch *launch)
 	int error = 0;
 
 	processes.pids =
-		calloc((size_t) launch->num_ranks, sizeof(processes.pids[0]));
+		calloc((size_t)launch->num_ranks, sizeof(processes.pids[0]));
 	if (!processes.pids)
 		return -1;
 	sigemptyset(&child);

@@ -4,10 +4,7 @@
 
 #include <stdint.h>
 
-enum launch_kind {
-	LAUNCH_THREADS,
-	LAUNCH_PROCESSES
-};
+enum launch_kind { LAUNCH_THREADS, LAUNCH_PROCESSES };
 
 struct launch {
 	enum launch_kind kind;
@@ -18,9 +15,9 @@ struct launch {
 	/* Called every 100 ms or so, in the launching thread. */
 	void (*tick)(void *context);
 	/*
-	 * Called once, in the launching thread, for the first rank that is
-	 * seen to have failed, with what body returned or 128 + the signal.
-	 * Ranks that are processes and have not ended `grace` seconds later
+	 * Called in the launching thread for each rank that is seen to have
+	 * failed, with what body returned or 128 + the signal. Ranks that are
+	 * processes and have not ended `grace` seconds after the first failure
 	 * are killed; threads cannot be, and are waited for.
 	 */
 	void (*failed)(void *context, int32_t rank, int status);

@@ -16,8 +16,7 @@ struct command {
 static const struct command commands[] = {
 	{"bench", "shunt bench", bench_command,
 		"time dispatch and combine against this machine's copy speed"},
-	{"run", "shunt run", run_command,
-		"start a program on N local ranks"},
+	{"run", "shunt run", run_command, "start a program on N local ranks"},
 };
 
 static void print_help(FILE *stream)
@@ -29,7 +28,8 @@ static void print_help(FILE *stream)
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		fprintf(stream, "  %-8s %s\n", commands[i].name,
 			commands[i].summary);
-	fputs("\n      --help     this text; `shunt COMMAND --help' tells more\n"
+	fputs("\n      --help     this text; `shunt COMMAND --help' tells "
+	      "more\n"
 	      "      --version  the version of program and library\n\n"
 	      "Examples:\n"
 	      "  shunt bench --ranks 2 --check\n"
@@ -86,6 +86,6 @@ int main(int argc, char **argv)
 		return COMMAND_USAGE;
 	}
 	/* argp shows argv[0] in its messages. */
-	argv[1] = (char *) command->full_name;
+	argv[1] = (char *)command->full_name;
 	return finish_output(command->run(argc - 1, argv + 1));
 }

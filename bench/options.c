@@ -109,7 +109,8 @@ static const char text[] =
 	"  local      as uniform, among the experts of the token's own rank\n"
 	"  balanced   round robin, so that every expert gets the same\n"
 	"  file:PATH[:SET]  drawn one by one with weight by the counts of a\n"
-	"             set of PATH, such as olmoe-arxiv-expert_counts-15 (model,\n"
+	"             set of PATH, such as olmoe-arxiv-expert_counts-15 "
+	"(model,\n"
 	"             domain, kind, layer); without SET the first. A SET that\n"
 	"             is not there lists those that are.\n\n"
 	"A phase begins for all ranks at one moment, when the last of them is "
@@ -152,12 +153,12 @@ static const struct choice expert_dtypes = {"--expert-dtype",
 	{NULL}};
 static const struct choice quants = {"--quant",
 	{{"int8", SHUNT_QUANT_INT8}, {"none", SHUNT_QUANT_NONE}},
-	{"e4m3", "e5m2", "e4m3-128", "e5m2-128", "int8-128", "mxfp8",
-		"nvfp4"}};
-static const struct choice layouts = {"--layout",
-	{{"compact", SHUNT_LAYOUT_COMPACT}}, {"padded", "indexed"}};
+	{"e4m3", "e5m2", "e4m3-128", "e5m2-128", "int8-128", "mxfp8", "nvfp4"}};
+static const struct choice layouts = {
+	"--layout", {{"compact", SHUNT_LAYOUT_COMPACT}}, {"padded", "indexed"}};
 static const struct choice algorithms = {"--algorithm",
-	{{"auto", SHUNT_ALGORITHM_AUTO}, {"fullmesh", SHUNT_ALGORITHM_FULLMESH}},
+	{{"auto", SHUNT_ALGORITHM_AUTO},
+		{"fullmesh", SHUNT_ALGORITHM_FULLMESH}},
 	{"hierarchy"}};
 static const struct choice transports = {"--transport",
 	{{"auto", OPTIONS_TRANSPORT_AUTO}, {"shm", OPTIONS_TRANSPORT_SHM}},
@@ -173,7 +174,7 @@ static void list_values(const struct choice *choice, char *list, size_t bytes)
 		bool last = i == 3 || !choice->values[i + 1].name;
 		const char *joint = i == 0 ? "" : last ? " or " : ", ";
 
-		used += (size_t) snprintf(list + used, bytes - used, "%s%s",
+		used += (size_t)snprintf(list + used, bytes - used, "%s%s",
 			joint, choice->values[i].name);
 	}
 }
@@ -246,8 +247,7 @@ static const struct number numbers[] = {
 	{KEY_RANKS, "--ranks", 1, 4096, offsetof(struct options, num_ranks)},
 	{KEY_TOKENS, "--tokens", 0, 1 << 24,
 		offsetof(struct options, num_tokens)},
-	{KEY_HIDDEN, "--hidden", 1, 1 << 24,
-		offsetof(struct options, hidden)},
+	{KEY_HIDDEN, "--hidden", 1, 1 << 24, offsetof(struct options, hidden)},
 	{KEY_TOPK, "--topk", 1, 4096, offsetof(struct options, topk)},
 	{KEY_EXPERTS, "--experts", 1, 65536,
 		offsetof(struct options, num_experts)},
@@ -267,10 +267,10 @@ static const struct number *find_number(int key)
 	return NULL;
 }
 
-static void parse_number(struct argp_state *state,
-	const struct number *number, const char *value)
+static void parse_number(struct argp_state *state, const struct number *number,
+	const char *value)
 {
-	char *field = (char *) state->input + number->offset;
+	char *field = (char *)state->input + number->offset;
 	char *end;
 	int64_t parsed;
 
@@ -279,8 +279,8 @@ static void parse_number(struct argp_state *state,
 	if (errno || end == value || *end || parsed < number->low ||
 		parsed > number->high)
 		argp_error(state, "%s '%s': must be a number in %lld .. %lld",
-			number->option, value, (long long) number->low,
-			(long long) number->high);
+			number->option, value, (long long)number->low,
+			(long long)number->high);
 	memcpy(field, &parsed, sizeof(parsed));
 }
 
@@ -326,11 +326,11 @@ static void finish(struct argp_state *state, struct options *options)
 		argp_error(state,
 			"--topk %lld: must be in 1 .. %lld (--experts), the "
 			"choices of a token are distinct",
-			(long long) options->topk,
-			(long long) options->num_experts);
+			(long long)options->topk,
+			(long long)options->num_experts);
 	if (options->smooth && options->quant != SHUNT_QUANT_INT8)
 		argp_error(state, "--smooth: needs --quant int8");
-	if (!routing_prepare(routing, (int32_t) options->num_ranks,
+	if (!routing_prepare(routing, (int32_t)options->num_ranks,
 		    options->num_experts, options->topk, error))
 		argp_error(state, "--routing %s", error);
 }
@@ -414,9 +414,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 	case KEY_SHARED:
 	case KEY_SPECIAL:
 		argp_error(state, "%s: not in this version",
-			key == KEY_HOSTS		? "--hosts"
-				: key == KEY_SHARED	? "--shared"
-							: "--special");
+			key == KEY_HOSTS    ? "--hosts"
+			: key == KEY_SHARED ? "--shared"
+					    : "--special");
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s': takes options only", value);
@@ -439,7 +439,7 @@ void options_init(struct options *options, int argc, char **argv)
 		.doc = text,
 	};
 
-	*options = (struct options) {
+	*options = (struct options){
 		.num_ranks = 4,
 		.num_tokens = 128,
 		.hidden = 7168,

@@ -13,26 +13,23 @@
 struct options {
 	int64_t num_ranks, num_tokens, hidden, topk, num_experts;
 	int64_t seed, num_iterations, num_warmup, depth;
-	int launch;	  /* enum launch_kind */
+	int launch;              /* enum launch_kind */
 	int dtype, expert_dtype; /* enum shunt_dtype */
-	int quant;	  /* enum shunt_quant */
-	int layout;	  /* enum shunt_layout */
-	int algorithm;	  /* enum shunt_algorithm */
-	int transport;	  /* enum options_transport */
+	int quant;               /* enum shunt_quant */
+	int layout;              /* enum shunt_layout */
+	int algorithm;           /* enum shunt_algorithm */
+	int transport;           /* enum options_transport */
 	bool smooth;
 	bool worst_rows; /* windows for the worst case, not for the need */
-	double mask; /* share of tokens that are masked out */
-	double drop; /* share of choices that are -1 */
+	double mask;     /* share of tokens that are masked out */
+	double drop;     /* share of choices that are -1 */
 	const char *routing_text;
 	struct routing routing;
 	bool check, quiet;
 	const char *json_path; /* NULL: none, "-": stdout */
 };
 
-enum options_transport {
-	OPTIONS_TRANSPORT_AUTO,
-	OPTIONS_TRANSPORT_SHM
-};
+enum options_transport { OPTIONS_TRANSPORT_AUTO, OPTIONS_TRANSPORT_SHM };
 
 /*
  * Reads the command line. Ends the process where it cannot be used (exit

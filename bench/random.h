@@ -25,8 +25,8 @@ static inline struct random random_stream(
 	struct random random = {seed};
 
 	random.state = random_next(&random) ^ purpose;
-	random.state = random_next(&random) ^ (uint64_t) step;
-	random.state = random_next(&random) ^ (uint64_t) rank;
+	random.state = random_next(&random) ^ (uint64_t)step;
+	random.state = random_next(&random) ^ (uint64_t)rank;
 	random_next(&random);
 	return random;
 }
@@ -34,14 +34,13 @@ static inline struct random random_stream(
 /* In (0, 1]. */
 static inline double random_unit(struct random *random)
 {
-	return (double) ((random_next(random) >> 11) + 1) * 0x1p-53;
+	return (double)((random_next(random) >> 11) + 1) * 0x1p-53;
 }
 
 /* In 0 .. bound - 1; the bias for our small bounds is below 2^-40. */
 static inline int64_t random_below(struct random *random, int64_t bound)
 {
-	return (int64_t) (((random_next(random) >> 32) * (uint64_t) bound) >>
-		32);
+	return (int64_t)(((random_next(random) >> 32) * (uint64_t)bound) >> 32);
 }
 
 #endif

@@ -20,8 +20,8 @@ static int bind_free_port(int fd, uint16_t *port)
 	int on = 1;
 
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-		bind(fd, (struct sockaddr *) &address, sizeof(address)) ||
-		getsockname(fd, (struct sockaddr *) &address, &bytes))
+		bind(fd, (struct sockaddr *)&address, sizeof(address)) ||
+		getsockname(fd, (struct sockaddr *)&address, &bytes))
 		return -1;
 	*port = ntohs(address.sin_port);
 	return 0;

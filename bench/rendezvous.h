@@ -4,8 +4,8 @@
 
 struct rendezvous {
 	char address[32]; /* 127.0.0.1:PORT */
-	char key[33];	  /* random, hexadecimal */
-	int socket;	  /* holds the port; closed by rendezvous_close() */
+	char key[33];     /* random, hexadecimal */
+	int socket;       /* holds the port; closed by rendezvous_close() */
 };
 
 /*

@@ -88,7 +88,7 @@ bool routing_init(
 		{"balanced", ROUTING_BALANCED},
 	};
 
-	*routing = (struct routing) {0};
+	*routing = (struct routing){0};
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
 		if (!strcmp(text, plain[i].name)) {
 			routing->kind = plain[i].kind;
@@ -126,12 +126,11 @@ static bool prepare_zipf(struct routing *routing, char error[ROUTING_ERROR])
 	int64_t num_experts = routing->num_experts;
 
 	routing->weights =
-		malloc((size_t) num_experts * sizeof(routing->weights[0]));
+		malloc((size_t)num_experts * sizeof(routing->weights[0]));
 	if (!routing->weights)
 		return fail(error, "zipf", "out of memory");
 	for (int64_t i = 0; i < num_experts; i++)
-		routing->weights[i] =
-			pow((double) i + 1, -routing->exponent);
+		routing->weights[i] = pow((double)i + 1, -routing->exponent);
 	return true;
 }
 
@@ -142,8 +141,8 @@ static bool prepare_file(struct routing *routing, char error[ROUTING_ERROR])
 	if (routing->num_experts != routing->file_experts) {
 		snprintf(error, ROUTING_ERROR,
 			"set %s has %lld experts, --experts says %lld",
-			routing->set, (long long) routing->file_experts,
-			(long long) routing->num_experts);
+			routing->set, (long long)routing->file_experts,
+			(long long)routing->num_experts);
 		return false;
 	}
 	for (int64_t i = 0; i < routing->num_experts; i++)
@@ -152,7 +151,7 @@ static bool prepare_file(struct routing *routing, char error[ROUTING_ERROR])
 		return true;
 	snprintf(error, ROUTING_ERROR,
 		"set %s has %lld experts with tokens, --topk %lld needs more",
-		routing->set, (long long) num_used, (long long) routing->topk);
+		routing->set, (long long)num_used, (long long)routing->topk);
 	return false;
 }
 
@@ -166,7 +165,7 @@ static bool prepare_local(
 	snprintf(error, ROUTING_ERROR,
 		"local: --topk %lld needs as many experts on each rank, some "
 		"rank has only %lld",
-		(long long) routing->topk, (long long) fewest);
+		(long long)routing->topk, (long long)fewest);
 	return false;
 }
 
@@ -188,7 +187,7 @@ bool routing_prepare(struct routing *routing, int32_t num_ranks,
 			return true;
 		snprintf(error, ROUTING_ERROR,
 			"hot: N %lld is more than --experts %lld",
-			(long long) routing->num_hot, (long long) num_experts);
+			(long long)routing->num_hot, (long long)num_experts);
 		return false;
 	default:
 		return true;
@@ -226,8 +225,8 @@ static void draw_distinct(struct draw *draw, struct entry *pool, int64_t range,
 
 static int by_key(const void *left, const void *right)
 {
-	double a = ((const struct entry *) left)->key;
-	double b = ((const struct entry *) right)->key;
+	double a = ((const struct entry *)left)->key;
+	double b = ((const struct entry *)right)->key;
 
 	return (a > b) - (a < b);
 }
@@ -245,9 +244,9 @@ static void draw_weighted(struct draw *draw, int64_t *ids)
 		struct entry *entry = &draw->pool[i];
 
 		entry->key = -log(random_unit(&draw->random)) /
-			weights[entry->expert];
+			     weights[entry->expert];
 	}
-	qsort(draw->pool, (size_t) draw->pool_size, sizeof(draw->pool[0]),
+	qsort(draw->pool, (size_t)draw->pool_size, sizeof(draw->pool[0]),
 		by_key);
 	for (int64_t k = 0; k < draw->routing->topk; k++)
 		ids[k] = draw->pool[k].expert;
@@ -263,7 +262,7 @@ static void draw_hot(struct draw *draw, int64_t *ids)
 
 	for (int64_t k = 0; k < draw->routing->topk; k++) {
 		bool wish = random_unit(&draw->random) <=
-			draw->routing->hot_fraction;
+			    draw->routing->hot_fraction;
 
 		if (hot < num_hot && (wish || cold == num_cold)) {
 			draw_distinct(draw, draw->pool + hot, num_hot - hot, 1,
@@ -285,8 +284,8 @@ static void draw_token(struct draw *draw, int64_t number, int64_t *ids)
 	switch (routing->kind) {
 	case ROUTING_UNIFORM:
 	case ROUTING_LOCAL:
-		draw_distinct(draw, draw->pool, draw->pool_size, routing->topk,
-			ids);
+		draw_distinct(
+			draw, draw->pool, draw->pool_size, routing->topk, ids);
 		return;
 	case ROUTING_ZIPF:
 	case ROUTING_FILE:
@@ -302,7 +301,7 @@ static void draw_token(struct draw *draw, int64_t number, int64_t *ids)
 	case ROUTING_BALANCED:
 		for (int64_t k = 0; k < routing->topk; k++)
 			ids[k] = (number * routing->topk + k) %
-				routing->num_experts;
+				 routing->num_experts;
 		return;
 	}
 }
@@ -325,11 +324,11 @@ bool routing_draw(const struct routing *routing, const struct routing_step *at,
 	int64_t num_tokens, int64_t *ids)
 {
 	struct draw draw = {.routing = routing};
-	int64_t number = (at->step * routing->num_ranks + at->rank) * num_tokens;
+	int64_t number =
+		(at->step * routing->num_ranks + at->rank) * num_tokens;
 
-	draw.random =
-		random_stream(at->seed, PURPOSE_IDS, at->step, at->rank);
-	draw.pool = calloc((size_t) routing->num_experts, sizeof(draw.pool[0]));
+	draw.random = random_stream(at->seed, PURPOSE_IDS, at->step, at->rank);
+	draw.pool = calloc((size_t)routing->num_experts, sizeof(draw.pool[0]));
 	if (!draw.pool)
 		return false;
 	fill_pool(&draw, at->rank);

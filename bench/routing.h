@@ -12,21 +12,21 @@
 
 enum routing_kind {
 	ROUTING_UNIFORM,  /* K of E, each as likely */
-	ROUTING_ZIPF,	  /* without replacement, weight 1 / (i + 1)^A */
-	ROUTING_HOT,	  /* each choice with chance F among the first N */
-	ROUTING_ONE,	  /* every token to experts 0 .. K-1 */
-	ROUTING_LOCAL,	  /* as uniform, among the rank's own experts */
+	ROUTING_ZIPF,     /* without replacement, weight 1 / (i + 1)^A */
+	ROUTING_HOT,      /* each choice with chance F among the first N */
+	ROUTING_ONE,      /* every token to experts 0 .. K-1 */
+	ROUTING_LOCAL,    /* as uniform, among the rank's own experts */
 	ROUTING_BALANCED, /* round robin, every expert gets the same */
-	ROUTING_FILE	  /* without replacement, weight by measured count */
+	ROUTING_FILE      /* without replacement, weight by measured count */
 };
 
 struct routing {
 	enum routing_kind kind;
-	double exponent;     /* A */
-	int64_t num_hot;     /* N */
-	double hot_fraction; /* F */
+	double exponent;                 /* A */
+	int64_t num_hot;                 /* N */
+	double hot_fraction;             /* F */
 	int64_t file_experts, file_topk; /* of the file, else 0 */
-	char set[128];			 /* of the file: which set was taken */
+	char set[128];                   /* of the file: which set was taken */
 	double *weights; /* (E), for zipf and file; by routing_prepare() */
 	int64_t num_experts, topk;
 	int32_t num_ranks;

@@ -9,10 +9,7 @@
 #define MAX_RANKS 4096
 #define MAX_GRACE 86400.0
 
-enum {
-	OPTION_TAG = 256,
-	OPTION_GRACE
-};
+enum { OPTION_TAG = 256, OPTION_GRACE };
 
 static const struct argp_option options[] = {
 	{"ranks", 'n', "N", 0, "number of ranks, 1 .. 4096 (required)", 0},
@@ -43,8 +40,8 @@ static const char text[] =
 	"Example:\n"
 	"  shunt run -n 4 --tag -- ./my_program --its --options";
 
-static void parse_ranks(struct argp_state *state, struct job_config *config,
-	const char *value)
+static void parse_ranks(
+	struct argp_state *state, struct job_config *config, const char *value)
 {
 	char *end;
 	long ranks;
@@ -54,11 +51,11 @@ static void parse_ranks(struct argp_state *state, struct job_config *config,
 	if (errno || end == value || *end || ranks < 1 || ranks > MAX_RANKS)
 		argp_error(state, "-n '%s': must be a number in 1 .. %d", value,
 			MAX_RANKS);
-	config->num_ranks = (int32_t) ranks;
+	config->num_ranks = (int32_t)ranks;
 }
 
-static void parse_grace(struct argp_state *state, struct job_config *config,
-	const char *value)
+static void parse_grace(
+	struct argp_state *state, struct job_config *config, const char *value)
 {
 	char *end;
 	double grace = strtod(value, &end);

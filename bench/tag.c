@@ -16,20 +16,20 @@ static void write_all(int fd, const char *bytes, size_t num_bytes)
 		if (written <= 0)
 			return; /* nobody listens: the ranks go on */
 		bytes += written;
-		num_bytes -= (size_t) written;
+		num_bytes -= (size_t)written;
 	}
 }
 
 /* One write per line, so that lines of other programs do not mix in. */
-static void write_line(const struct tag_stream *stream, const char *line,
-	size_t num_bytes)
+static void write_line(
+	const struct tag_stream *stream, const char *line, size_t num_bytes)
 {
 	char tagged[sizeof(stream->line) + 16];
 	int prefix = snprintf(tagged, 16, "[%d] ", stream->rank);
 
 	memcpy(tagged + prefix, line, num_bytes);
-	tagged[(size_t) prefix + num_bytes] = '\n';
-	write_all(stream->to, tagged, (size_t) prefix + num_bytes + 1);
+	tagged[(size_t)prefix + num_bytes] = '\n';
+	write_all(stream->to, tagged, (size_t)prefix + num_bytes + 1);
 }
 
 /* Writes the whole lines of the buffer and keeps the rest. */
@@ -39,11 +39,11 @@ static void write_lines(struct tag_stream *stream)
 	char *end = stream->line + stream->used;
 	char *newline;
 
-	while ((newline = memchr(line, '\n', (size_t) (end - line)))) {
-		write_line(stream, line, (size_t) (newline - line));
+	while ((newline = memchr(line, '\n', (size_t)(end - line)))) {
+		write_line(stream, line, (size_t)(newline - line));
 		line = newline + 1;
 	}
-	stream->used = (size_t) (end - line);
+	stream->used = (size_t)(end - line);
 	memmove(stream->line, line, stream->used);
 	if (stream->used == sizeof(stream->line)) {
 		write_line(stream, stream->line, stream->used);
@@ -57,7 +57,7 @@ void tag_forward(struct tag_stream *stream)
 		sizeof(stream->line) - stream->used);
 
 	if (got > 0) {
-		stream->used += (size_t) got;
+		stream->used += (size_t)got;
 		write_lines(stream);
 	} else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
 		tag_finish(stream);

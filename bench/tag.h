@@ -8,7 +8,7 @@
 /* One stream of one rank. Lines longer than the buffer are split. */
 struct tag_stream {
 	int from; /* read end of the rank's pipe; -1 once it has ended */
-	int to;	  /* our stdout or stderr */
+	int to;   /* our stdout or stderr */
 	int32_t rank;
 	size_t used;
 	char line[4096];

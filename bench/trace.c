@@ -14,8 +14,8 @@
 /* The layers that OLMoE's authors recorded, in the order of the file. */
 static const int olmoe_layers[] = {0, 7, 15};
 
-static bool fail(char *error, size_t error_bytes, const char *path,
-	const char *why)
+static bool fail(
+	char *error, size_t error_bytes, const char *path, const char *why)
 {
 	snprintf(error, error_bytes, "%s: %s", path, why);
 	return false;
@@ -99,7 +99,7 @@ static bool fail_name(char *error, size_t error_bytes, const char *path,
 	size_t used;
 	char layer[128];
 
-	used = (size_t) snprintf(error, error_bytes,
+	used = (size_t)snprintf(error, error_bytes,
 		"%s: there is no set '%s'; the sets are", path, name);
 	cJSON_ArrayForEach(set, sets)
 	{
@@ -108,7 +108,7 @@ static bool fail_name(char *error, size_t error_bytes, const char *path,
 		for (int i = 0; i < cJSON_GetArraySize(counts); i++) {
 			name_layer(set, i, layer, sizeof(layer));
 			if (used < error_bytes)
-				used += (size_t) snprintf(error + used,
+				used += (size_t)snprintf(error + used,
 					error_bytes - used, "\n  %s", layer);
 		}
 	}
@@ -118,8 +118,8 @@ static bool fail_name(char *error, size_t error_bytes, const char *path,
 static bool is_whole(const cJSON *number, double low, double high)
 {
 	return cJSON_IsNumber(number) && number->valuedouble >= low &&
-		number->valuedouble <= high &&
-		number->valuedouble == (double) (int64_t) number->valuedouble;
+	       number->valuedouble <= high &&
+	       number->valuedouble == (double)(int64_t)number->valuedouble;
 }
 
 /* Fills everything but the name. */
@@ -133,12 +133,12 @@ static bool take_layer(
 
 	if (!is_whole(experts, 1, MAX_EXPERTS) ||
 		!is_whole(topk, 1, experts->valuedouble) ||
-		cJSON_GetArraySize(layer) != (int) experts->valuedouble)
+		cJSON_GetArraySize(layer) != (int)experts->valuedouble)
 		return false;
-	trace->num_experts = (int64_t) experts->valuedouble;
-	trace->topk = (int64_t) topk->valuedouble;
+	trace->num_experts = (int64_t)experts->valuedouble;
+	trace->topk = (int64_t)topk->valuedouble;
 	trace->counts =
-		calloc((size_t) trace->num_experts, sizeof(trace->counts[0]));
+		calloc((size_t)trace->num_experts, sizeof(trace->counts[0]));
 	if (!trace->counts)
 		return false;
 	cJSON_ArrayForEach(count, layer)

@@ -1,0 +1,313 @@
+/*
+ * `shunt bench`: the launcher. Turns the options into a load and memory,
+ * starts the ranks, and reports what they measured.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "command.h"
+#include "launch.h"
+#include "progress.h"
+#include "report.h"
+#include "results.h"
+#include "shared.h"
+
+/* Blocks that the timed steps are cut into. */
+#define ROUNDS 5
+/* Seconds that ranks get after one of them has failed. */
+#define GRACE 10
+
+/* What the launcher has besides what the ranks see. */
+struct session {
+	struct bench bench;
+	struct progress progress;
+	struct results results;
+	void *memory; /* behind barrier, ranks and times */
+	size_t memory_bytes;
+	FILE *json;
+};
+
+/* ---- preparing -------------------------------------------------------- */
+
+static void set_config(struct bench *bench)
+{
+	const struct options *options = &bench->options;
+	struct shunt_exchange_config *config = &bench->config;
+	int64_t most = load_most_rows(&bench->load, &options->routing);
+
+	*config = (struct shunt_exchange_config)SHUNT_EXCHANGE_CONFIG_INIT;
+	config->max_tokens = options->num_tokens;
+	config->hidden = options->hidden;
+	config->topk = options->topk;
+	config->num_experts = options->num_experts;
+	config->dtype = (enum shunt_dtype)options->dtype;
+	config->expert_dtype = (enum shunt_dtype)options->expert_dtype;
+	config->quant = (enum shunt_quant)options->quant;
+	config->layout = (enum shunt_layout)options->layout;
+	config->algorithm = (enum shunt_algorithm)options->algorithm;
+	config->distinct_experts = true;
+	config->depth = (int32_t)options->depth;
+	/* 0 would mean the worst case. */
+	if (!options->worst_rows)
+		config->max_recv_rows = most > 0 ? most : 1;
+}
+
+static void set_expert(struct bench *bench)
+{
+	bench->expert = (struct expert){
+		.hidden = bench->config.hidden,
+		.sent = bench->config.quant == SHUNT_QUANT_INT8
+				? SHUNT_DTYPE_I8
+				: bench->config.dtype,
+		.dtype = bench->config.expert_dtype,
+	};
+}
+
+static void set_floor(struct bench *bench)
+{
+	int64_t hidden = bench->config.hidden;
+
+	bench->floor = (struct floor){
+		.load = &bench->load,
+		.depth = bench->options.depth,
+		.most_rows =
+			load_most_rows(&bench->load, &bench->options.routing),
+		.sent_bytes = hidden * expert_element_bytes(bench->expert.sent),
+		.expert_bytes =
+			hidden * expert_element_bytes(bench->expert.dtype),
+		.scales = bench->config.quant == SHUNT_QUANT_INT8,
+	};
+}
+
+static bool fail(const char *what)
+{
+	fprintf(stderr, "shunt bench: %s: %s\n", what, strerror(errno));
+	return false;
+}
+
+static bool fail_memory(const char *what)
+{
+	fprintf(stderr,
+		"shunt bench: no memory for %s: %s; %lld MiB are available. "
+		"Fewer --ranks, --tokens or a smaller --hidden need less\n",
+		what, strerror(errno),
+		(long long)(machine_available_bytes() >> 20));
+	return false;
+}
+
+/* The library's own opinion of the shape, before any rank is started. */
+static bool query(const struct bench *bench)
+{
+	struct shunt_exchange_sizes sizes = SHUNT_EXCHANGE_SIZES_INIT;
+	enum shunt_status status = shunt_exchange_query(
+		&bench->config, 0, (int32_t)bench->options.num_ranks, &sizes);
+
+	if (status)
+		fprintf(stderr, "shunt bench: %s: %s\n",
+			shunt_status_name(status), shunt_error_message());
+	return !status;
+}
+
+static bool map_results(struct session *session)
+{
+	struct bench *bench = &session->bench;
+	struct shared_layout layout = {0};
+	size_t num_ranks = (size_t)bench->options.num_ranks;
+	size_t barrier = shared_reserve(&layout, 1, sizeof(struct barrier));
+	size_t failures = shared_reserve(&layout, 1, sizeof(_Atomic int32_t));
+	size_t ranks =
+		shared_reserve(&layout, num_ranks, sizeof(struct bench_rank));
+	size_t times = shared_reserve(&layout,
+		BENCH_NUM_SERIES * BENCH_NUM_PHASES *
+			(size_t)bench->options.num_iterations,
+		num_ranks * sizeof(int64_t));
+
+	session->memory = shared_map(&layout);
+	if (!session->memory)
+		return false;
+	session->memory_bytes = layout.bytes;
+	bench->barrier = shared_at(session->memory, barrier);
+	bench->num_failures = shared_at(session->memory, failures);
+	bench->ranks = shared_at(session->memory, ranks);
+	bench->times = shared_at(session->memory, times);
+	barrier_init(bench->barrier, (int32_t)num_ranks,
+		(int)num_ranks > bench->machine.num_cores);
+	return true;
+}
+
+static bool choose_meeting(struct bench *bench)
+{
+	if (rendezvous_open(&bench->rendezvous))
+		return false;
+	if (bench->options.launch == LAUNCH_THREADS)
+		snprintf(bench->meeting, sizeof(bench->meeting),
+			"threads://shunt-bench");
+	else
+		snprintf(bench->meeting, sizeof(bench->meeting), "tcp://%s",
+			bench->rendezvous.address);
+	return true;
+}
+
+static bool prepare(struct session *session)
+{
+	struct bench *bench = &session->bench;
+	int64_t iterations = bench->options.num_iterations;
+
+	machine_read(&bench->machine);
+	bench->pinned = bench->options.num_ranks <= bench->machine.num_cores;
+	bench->num_rounds = iterations < ROUNDS ? iterations : ROUNDS;
+	if (!load_init(&bench->load, &bench->options))
+		return fail_memory("the inputs");
+	set_config(bench);
+	set_expert(bench);
+	if (!query(bench))
+		return false;
+	set_floor(bench);
+	if (!floor_init(&bench->floor))
+		return fail_memory("the floor");
+	bench->num_steps = rank_num_steps(bench);
+	if (!map_results(session))
+		return fail_memory("the results");
+	if (!choose_meeting(bench))
+		return fail("cannot take a port of 127.0.0.1");
+	return true;
+}
+
+static void clear_up(struct session *session)
+{
+	struct bench *bench = &session->bench;
+
+	if (bench->meeting[0])
+		rendezvous_close(&bench->rendezvous);
+	shared_unmap(session->memory, session->memory_bytes);
+	if (bench->floor.memory)
+		floor_fini(&bench->floor);
+	load_fini(&bench->load);
+	options_fini(&bench->options);
+}
+
+/* ---- running ---------------------------------------------------------- */
+
+static void tick(void *context)
+{
+	struct session *session = context;
+
+	progress_show(&session->progress,
+		atomic_load(&session->bench.ranks[0].num_steps),
+		session->bench.num_steps);
+}
+
+/* The message of the rank that was the first to fail; the others failed
+ * because of it. */
+static const struct bench_rank *first_failure(const struct bench *bench)
+{
+	for (int64_t r = 0; r < bench->options.num_ranks; r++)
+		if (atomic_load(&bench->ranks[r].failure) == 1)
+			return &bench->ranks[r];
+	return NULL;
+}
+
+static void rank_failed(void *context, int32_t rank, int status)
+{
+	struct session *session = context;
+	const struct bench_rank *first = first_failure(&session->bench);
+	char *error = session->results.error;
+	size_t room = sizeof(session->results.error);
+
+	/* It may not have come to do this itself. */
+	barrier_break(session->bench.barrier);
+	/* A rank that was killed is the cause of whatever the others say. */
+	if (status > 128)
+		snprintf(error, room, "rank %d was ended by signal %d (%s)",
+			rank, status - 128, strsignal(status - 128));
+	else if (first && !error[0])
+		snprintf(error, room, "rank %d: %s",
+			(int)(first - session->bench.ranks), first->message);
+}
+
+static int run(struct session *session)
+{
+	const struct launch launch = {
+		.kind = (enum launch_kind)session->bench.options.launch,
+		.num_ranks = (int32_t)session->bench.options.num_ranks,
+		.context = session,
+		.body = rank_main,
+		.tick = tick,
+		.failed = rank_failed,
+		.grace = GRACE,
+	};
+	int result = launch_run(&launch);
+
+	progress_clear(&session->progress);
+	if (result && errno && !session->results.error[0])
+		snprintf(session->results.error, sizeof(session->results.error),
+			"cannot start the ranks: %s", strerror(errno));
+	if (!result && !results_collect(&session->results, &session->bench))
+		snprintf(session->results.error, sizeof(session->results.error),
+			"out of memory");
+	if (result && !session->results.error[0])
+		snprintf(session->results.error, sizeof(session->results.error),
+			"a rank failed");
+	return session->results.ok ? COMMAND_OK : COMMAND_FAILED;
+}
+
+/* ---- reporting -------------------------------------------------------- */
+
+static bool open_json(struct session *session)
+{
+	const char *path = session->bench.options.json_path;
+
+	if (!path)
+		return true;
+	session->json = strcmp(path, "-") ? fopen(path, "we") : stdout;
+	if (session->json)
+		return true;
+	fprintf(stderr, "shunt bench: --json '%s': %s\n", path,
+		strerror(errno));
+	return false;
+}
+
+/* With JSON on stdout the table can only go to a terminal on stderr. */
+static FILE *table_stream(const struct session *session)
+{
+	if (session->bench.options.quiet)
+		return NULL;
+	if (session->json != stdout)
+		return stdout;
+	return isatty(STDERR_FILENO) ? stderr : NULL;
+}
+
+static int report(struct session *session, int status)
+{
+	FILE *table = table_stream(session);
+
+	if (!session->results.ok)
+		fprintf(stderr, "shunt bench: %s\n", session->results.error);
+	else if (table)
+		report_table(table, &session->bench, &session->results);
+	if (session->json && !report_json(session->json, &session->bench,
+				     &session->results)) {
+		fail("cannot write the JSON");
+		status = COMMAND_FAILED;
+	}
+	if (session->json && session->json != stdout)
+		fclose(session->json);
+	return status;
+}
+
+int bench_command(int argc, char **argv)
+{
+	/* Static: it is shared with the threads, and large. */
+	static struct session session;
+	int status = COMMAND_USAGE;
+
+	options_init(&session.bench.options, argc, argv);
+	progress_init(&session.progress, session.bench.options.quiet);
+	if (open_json(&session) && prepare(&session))
+		status = report(&session, run(&session));
+	clear_up(&session);
+	return status;
+}

@@ -1,0 +1,76 @@
+/*
+ * What the parts of `shunt bench` share. The launcher (bench.c) fills it and
+ * starts the ranks (rank.c), which see it unchanged; what ranks write lies in
+ * shared memory, so that forked ranks can report.
+ */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shunt/shunt.h>
+
+#include "barrier.h"
+#include "expert.h"
+#include "floor.h"
+#include "load.h"
+#include "machine.h"
+#include "options.h"
+#include "rendezvous.h"
+
+enum bench_phase { BENCH_DISPATCH, BENCH_COMBINE, BENCH_NUM_PHASES };
+
+/* Series of times: the real steps, then each copy loop of the floor. */
+#define BENCH_REAL       0
+#define BENCH_FLOOR(i)   (1 + (i))
+#define BENCH_NUM_SERIES BENCH_FLOOR(COPIES_MAX)
+
+/* A rank's page of results; written by that rank alone. */
+struct bench_rank {
+	alignas(128) _Atomic int64_t num_steps; /* done, floor steps too */
+	_Atomic int32_t failure; /* 0: none; else the n-th rank to fail */
+	char message[1024];      /* of the failure */
+	uint64_t digest;
+};
+
+struct bench {
+	struct options options;
+	struct shunt_exchange_config config;
+	struct machine machine;
+	struct rendezvous rendezvous;
+	char meeting[64]; /* the rendezvous of the world config */
+	bool pinned;
+	struct load load;
+	struct floor floor;
+	struct expert expert;
+	int64_t num_rounds; /* blocks that the timed steps come in */
+	int64_t num_steps;  /* that a rank makes, floor steps too */
+	/* Shared: */
+	struct barrier *barrier;
+	_Atomic int32_t *num_failures;
+	struct bench_rank *ranks;
+	int64_t *times; /* ns; see bench_time() */
+};
+
+/* Where a rank puts the time of one iteration. */
+static inline int64_t *bench_time(const struct bench *bench, int series,
+	enum bench_phase phase, int64_t iteration, int32_t rank)
+{
+	int64_t row = (series * BENCH_NUM_PHASES + phase) *
+			      bench->options.num_iterations +
+		      iteration;
+
+	return &bench->times[row * bench->options.num_ranks + rank];
+}
+
+/* The life of a rank; `context` is the struct bench. Returns an exit status;
+ * on failure the rank's page tells why. */
+int rank_main(void *context, int32_t rank);
+
+/* Steps that rank_main() makes. */
+int64_t rank_num_steps(const struct bench *bench);
+
+#endif

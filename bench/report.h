@@ -1,0 +1,18 @@
+/* Results as a table for people, and as JSON for programs. */
+#ifndef BENCH_REPORT_H
+#define BENCH_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "results.h"
+
+void report_table(
+	FILE *stream, const struct bench *bench, const struct results *results);
+
+/* Field names are stable. Times and bytes are absent if !results->ok. False
+ * with errno set. */
+bool report_json(
+	FILE *stream, const struct bench *bench, const struct results *results);
+
+#endif

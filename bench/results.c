@@ -1,0 +1,105 @@
+/* What a run of `shunt bench` found out. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "results.h"
+
+/* Of each iteration the time of the slowest rank. */
+static void slowest(const struct bench *bench, int series,
+	enum bench_phase phase, int64_t *ns)
+{
+	for (int64_t i = 0; i < bench->options.num_iterations; i++) {
+		const int64_t *times = bench_time(bench, series, phase, i, 0);
+
+		ns[i] = 0;
+		for (int64_t r = 0; r < bench->options.num_ranks; r++)
+			ns[i] = times[r] > ns[i] ? times[r] : ns[i];
+	}
+}
+
+static int64_t phase_bytes(const struct bench *bench, enum bench_phase phase)
+{
+	int64_t sent = bench->floor.sent_bytes +
+		       (bench->floor.scales ? (int64_t)sizeof(float) : 0);
+	int64_t bytes = 0;
+
+	for (int64_t step = 0; step < LOAD_STEPS; step++)
+		for (int32_t rank = 0; rank < bench->load.num_ranks; rank++)
+			bytes += phase == BENCH_DISPATCH
+					 ? load_dispatch_bytes(&bench->load,
+						   step, rank, sent)
+					 : load_combine_bytes(&bench->load,
+						   step, rank,
+						   bench->floor.expert_bytes);
+	return bytes / LOAD_STEPS;
+}
+
+static void take_floor(struct results_phase *result, const struct bench *bench,
+	enum bench_phase phase, int64_t *ns)
+{
+	for (int v = 0; v < bench->floor.num_copies; v++) {
+		struct stats floor;
+
+		slowest(bench, BENCH_FLOOR(v), phase, ns);
+		floor = stats_of(ns, bench->options.num_iterations);
+		if (v > 0 && floor.p50 >= result->floor.p50)
+			continue;
+		result->floor = floor;
+		result->floor_loop = bench->floor.copies[v].name;
+	}
+}
+
+static void finish_phase(struct results_phase *result)
+{
+	if (result->floor.p50 > 0)
+		result->ratio = result->time.p50 / result->floor.p50;
+	if (result->time.p50 > 0)
+		result->gbps = (double)result->bytes / result->time.p50 / 1000;
+}
+
+static void take_phase(struct results_phase *result, const struct bench *bench,
+	enum bench_phase phase, int64_t *ns, int64_t *sums)
+{
+	int64_t iterations = bench->options.num_iterations;
+
+	slowest(bench, BENCH_REAL, phase, ns);
+	for (int64_t i = 0; i < iterations; i++)
+		sums[i] += ns[i];
+	result->time = stats_of(ns, iterations);
+	result->bytes = phase_bytes(bench, phase);
+	take_floor(result, bench, phase, ns);
+	finish_phase(result);
+}
+
+static void take_roundtrip(struct results *results, int64_t *sums, int64_t num)
+{
+	struct results_phase *both = &results->roundtrip;
+	const struct results_phase *dispatch = &results->phase[BENCH_DISPATCH];
+	const struct results_phase *combine = &results->phase[BENCH_COMBINE];
+
+	both->time = stats_of(sums, num);
+	both->bytes = dispatch->bytes + combine->bytes;
+	both->floor.best = dispatch->floor.best + combine->floor.best;
+	both->floor.p50 = dispatch->floor.p50 + combine->floor.p50;
+	both->floor.p99 = dispatch->floor.p99 + combine->floor.p99;
+	finish_phase(both);
+}
+
+bool results_collect(struct results *results, const struct bench *bench)
+{
+	size_t num = (size_t)bench->options.num_iterations;
+	int64_t *ns = calloc(2 * num, sizeof(ns[0]));
+
+	if (!ns)
+		return false;
+	for (int phase = 0; phase < BENCH_NUM_PHASES; phase++)
+		take_phase(&results->phase[phase], bench,
+			(enum bench_phase)phase, ns, ns + num);
+	take_roundtrip(results, ns + num, (int64_t)num);
+	free(ns);
+	for (int64_t r = 0; r < bench->options.num_ranks; r++)
+		results->digest = check_digest(results->digest,
+			&bench->ranks[r].digest, sizeof(uint64_t));
+	results->ok = true;
+	return true;
+}

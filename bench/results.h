@@ -1,0 +1,33 @@
+/* What a run of `shunt bench` found out. */
+#ifndef BENCH_RESULTS_H
+#define BENCH_RESULTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bench.h"
+#include "stats.h"
+
+/* Dispatch or combine. */
+struct results_phase {
+	struct stats time;
+	struct stats floor;     /* of the copy loop with the least median */
+	const char *floor_loop; /* its name */
+	double ratio;           /* median to median; 0 if the floor is 0 */
+	int64_t bytes;          /* of all ranks, in the mean of the steps */
+	double gbps;            /* bytes over the median time */
+};
+
+struct results {
+	bool ok;
+	char error[1200]; /* why not */
+	struct results_phase phase[BENCH_NUM_PHASES];
+	struct results_phase roundtrip; /* the phases' times added */
+	uint64_t digest;                /* with --check */
+};
+
+/* Works the results out of what the ranks have left. Reorders the times.
+ * False if memory is out. */
+bool results_collect(struct results *results, const struct bench *bench);
+
+#endif
