@@ -1,0 +1,132 @@
+/*
+ * Ten thousand steps of one exchange, tokens, routing, masks and weights
+ * changing at each, two in flight now and then, each compared with the
+ * reference.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "support/stand.h"
+
+#define RANKS 4
+#define STEPS 10000
+
+static struct step_rule draw_rule(struct stand *stand)
+{
+	struct step_rule rule = stand_rule(stand);
+	struct input_key key = {99, rule.step, 0};
+
+	rule.style = (enum input_style)input_range(
+		&key, 1, 0, 0, INPUT_NUM_STYLES - 1);
+	rule.routing = (enum input_routing)input_range(
+		&key, 2, 0, 0, INPUT_NUM_ROUTINGS - 1);
+	if (input_range(&key, 3, 0, 0, 3) == 0)
+		rule.tokens = (enum step_tokens)input_range(
+			&key, 4, 0, 0, STEP_TOKENS_NUM - 1);
+	rule.mask =
+		(enum shunt_mask)input_range(&key, 5, 0, 0, SHUNT_MASK_CHOICES);
+	rule.percent_masked = (int)input_range(&key, 6, 0, 0, 60);
+	rule.percent_none = (int)input_range(&key, 7, 0, 0, 30);
+	rule.weights_at_dispatch = input_range(&key, 8, 0, 0, 1);
+	rule.weights_at_combine = input_range(&key, 9, 0, 0, 2) == 0;
+	rule.smooth = input_range(&key, 10, 0, 0, 3) == 0;
+	rule.plain = false;
+	return rule;
+}
+
+static void step_two_at_once(struct stand *stand)
+{
+	struct step *steps[2];
+	struct step_rule rule;
+
+	for (int i = 0; i < 2; i++) {
+		rule = draw_rule(stand);
+		steps[i] = stand_prepare_rule(stand, &rule);
+		SEAT_OK(stand->seat,
+			shunt_dispatch_start(stand->exchange, &steps[i]->args,
+				&steps[i]->handle));
+	}
+	for (int i = 0; i < 2; i++) {
+		SEAT_OK(stand->seat, shunt_dispatch_finish(steps[i]->handle, 0,
+					     &steps[i]->out));
+		step_check_dispatch(stand->seat, steps[i]);
+		step_make_rows(stand->seat, steps[i]);
+		SEAT_OK(stand->seat, shunt_combine_start(steps[i]->handle,
+					     &steps[i]->combine));
+	}
+	for (int i = 1; i >= 0; i--) {
+		SEAT_OK(stand->seat, shunt_combine_finish(steps[i]->handle, 0));
+		step_check_combine(stand->seat, steps[i]);
+		stand_drop(steps[i]);
+	}
+}
+
+static void soak(struct seat *seat)
+{
+	struct shunt_exchange_config config = step_config(8, 48, 4, 10);
+	struct stand stand;
+	struct step_rule rule;
+
+	config.quant = SHUNT_QUANT_INT8;
+	config.expert_dtype = SHUNT_DTYPE_F16;
+	stand_init(&stand, seat, &config);
+	while (stand.next_step < STEPS) {
+		seat_mark(seat, (int32_t)stand.next_step);
+		if (stand.next_step % 7 == 0) {
+			step_two_at_once(&stand);
+			continue;
+		}
+		rule = draw_rule(&stand);
+		step_run(seat, stand.exchange, &rule);
+	}
+	stand_fini(&stand);
+}
+
+static void run_soak(enum ranks_launch launch)
+{
+	struct ranks_plan plan = {
+		.launch = launch,
+		.num_ranks = RANKS,
+		.seconds = 900,
+	};
+
+	ranks_run(&plan, soak);
+}
+
+static void ten_thousand_steps_of_threads_equal_the_reference(void **state)
+{
+	(void)state;
+	run_soak(RANKS_THREADS);
+}
+
+static void ten_thousand_steps_of_processes_equal_the_reference(void **state)
+{
+	(void)state;
+	run_soak(RANKS_PROCESSES);
+}
+
+static void ten_thousand_steps_of_both_at_once_equal_the_reference(void **state)
+{
+	(void)state;
+	run_soak(RANKS_MIXED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			ten_thousand_steps_of_threads_equal_the_reference),
+		cmocka_unit_test(
+			ten_thousand_steps_of_processes_equal_the_reference),
+		cmocka_unit_test(
+			ten_thousand_steps_of_both_at_once_equal_the_reference),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
