@@ -55,19 +55,25 @@ static bool is_victim(const struct seat *seat)
 	return fault->victims >> seat->rank & 1;
 }
 
-/* Ends this process if it is a victim and its moment has come. */
-static void end_here(struct seat *seat, enum moment moment)
+static void end_now(struct seat *seat)
 {
 	const struct fault *fault = seat->context;
 	struct times *times = seat->shared;
 
-	if (!is_victim(seat) || fault->moment != moment)
-		return;
 	atomic_store(&times->ended_at, clock_now());
 	if (fault->by_exit)
 		_exit(0);
 	kill(getpid(), SIGKILL);
 	pause();
+}
+
+/* Ends this process if it is a victim and its moment has come. */
+static void end_here(struct seat *seat, enum moment moment)
+{
+	const struct fault *fault = seat->context;
+
+	if (is_victim(seat) && fault->moment == moment)
+		end_now(seat);
 }
 
 /* Has the kernel end this process at some point of its steps. */
@@ -138,6 +144,9 @@ static enum shunt_status step_until_it_ends(struct stand *stand)
 		status = try_step(stand, step);
 		stand_drop(step);
 	}
+	/* Another victim may have been quicker. */
+	if (is_victim(stand->seat))
+		end_now(stand->seat);
 	return status;
 }
 

@@ -32,9 +32,8 @@ static uint32_t shift_to_even(uint32_t bits, uint32_t shift)
 	uint32_t rest = bits & ((UINT32_C(1) << shift) - 1);
 	uint32_t half = UINT32_C(1) << (shift - 1);
 
-	if (rest > half || (rest == half && (quotient & 1)))
-		quotient++;
-	return quotient;
+	/* Added up and not branched on: it is as likely as not. */
+	return quotient + ((rest > half) | ((rest == half) & (quotient & 1)));
 }
 
 size_t convert_bytes(enum shunt_dtype dtype)
@@ -102,40 +101,46 @@ uint16_t convert_to_f16(float value)
 	return (uint16_t)(sign | half);
 }
 
-static void load_halves(
-	enum shunt_dtype dtype, const void *row, int64_t count, float *values)
-{
-	const uint8_t *bytes = row;
-	uint16_t half;
-
-	for (int64_t i = 0; i < count; i++) {
-		memcpy(&half, bytes + 2 * i, sizeof(half));
-		values[i] = dtype == SHUNT_DTYPE_F16 ? convert_from_f16(half)
-						     : convert_from_bf16(half);
+#define DEFINE_LOADER(format)                                       \
+	static void load_##format(                                  \
+		const uint8_t *bytes, int64_t count, float *values) \
+	{                                                           \
+		uint16_t half;                                      \
+                                                                    \
+		for (int64_t i = 0; i < count; i++) {               \
+			memcpy(&half, bytes + 2 * i, sizeof(half)); \
+			values[i] = convert_from_##format(half);    \
+		}                                                   \
 	}
-}
+
+DEFINE_LOADER(f16)
+DEFINE_LOADER(bf16)
 
 void convert_load(
 	enum shunt_dtype dtype, const void *row, int64_t count, float *values)
 {
 	if (dtype == SHUNT_DTYPE_F32)
 		memcpy(values, row, (size_t)count * sizeof(*values));
+	else if (dtype == SHUNT_DTYPE_F16)
+		load_f16(row, count, values);
 	else
-		load_halves(dtype, row, count, values);
+		load_bf16(row, count, values);
 }
 
-static void store_halves(
-	enum shunt_dtype dtype, const float *values, int64_t count, void *row)
-{
-	uint8_t *bytes = row;
-	uint16_t half;
-
-	for (int64_t i = 0; i < count; i++) {
-		half = dtype == SHUNT_DTYPE_F16 ? convert_to_f16(values[i])
-						: convert_to_bf16(values[i]);
-		memcpy(bytes + 2 * i, &half, sizeof(half));
+#define DEFINE_STORER(format)                                       \
+	static void store_##format(                                 \
+		const float *values, int64_t count, uint8_t *bytes) \
+	{                                                           \
+		uint16_t half;                                      \
+                                                                    \
+		for (int64_t i = 0; i < count; i++) {               \
+			half = convert_to_##format(values[i]);      \
+			memcpy(bytes + 2 * i, &half, sizeof(half)); \
+		}                                                   \
 	}
-}
+
+DEFINE_STORER(f16)
+DEFINE_STORER(bf16)
 
 static void store_floats(const float *values, int64_t count, void *row)
 {
@@ -153,6 +158,8 @@ void convert_store(
 {
 	if (dtype == SHUNT_DTYPE_F32)
 		store_floats(values, count, row);
+	else if (dtype == SHUNT_DTYPE_F16)
+		store_f16(values, count, row);
 	else
-		store_halves(dtype, values, count, row);
+		store_bf16(values, count, row);
 }

@@ -313,46 +313,72 @@ static void check_left(struct run *run, const struct leftovers *before)
 		board_fail(run->board, 0, "a child process is left");
 }
 
-/* All failures are printed, first the first; then the test ends. */
-static void report(struct run *run)
+static const char *launch_name(enum ranks_launch launch)
 {
-	int32_t first = board_first_failure(run->board);
-	char text[BOARD_TEXT];
+	static const char *const names[] = {
+		[RANKS_THREADS] = "threads",
+		[RANKS_PROCESSES] = "processes",
+		[RANKS_MIXED] = "threads in processes",
+	};
 
-	if (run->plan->shared_copy != NULL)
-		memcpy(run->plan->shared_copy, run->board->shared,
-			run->plan->shared_bytes);
-	if (first >= 0)
-		snprintf(text, sizeof(text), "%s",
-			run->board->ranks[first].text);
-	for (int32_t r = 0; r < run->plan->num_ranks; r++)
-		if (r != first && atomic_load(&run->board->ranks[r].failure))
-			print_error("  then rank %d: %s\n", r,
-				run->board->ranks[r].text);
-	board_destroy(run->board);
-	if (first >= 0)
-		fail_msg("rank %d of %d (%s): %s", first, run->plan->num_ranks,
-			run->plan->launch == RANKS_THREADS ? "threads"
-							   : "processes",
-			text);
+	return names[launch];
 }
 
-void ranks_run(const struct ranks_plan *plan, ranks_function function)
+/* The words of the first failure, and behind them those of the others. */
+static bool gather_words(struct run *run, char *text, size_t text_bytes)
+{
+	const struct board *board = run->board;
+	int32_t first = board_first_failure(board);
+	size_t used;
+
+	if (first < 0)
+		return true;
+	snprintf(text, text_bytes, "rank %d of %d (%s): %s", first,
+		run->plan->num_ranks, launch_name(run->plan->launch),
+		board->ranks[first].text);
+	for (int32_t r = 0; r < run->plan->num_ranks; r++) {
+		used = strlen(text);
+		if (r != first && atomic_load(&board->ranks[r].failure) != 0)
+			snprintf(text + used, text_bytes - used,
+				"\n  then rank %d: %s", r,
+				board->ranks[r].text);
+	}
+	return false;
+}
+
+bool ranks_try(const struct ranks_plan *plan, ranks_function function,
+	char *text, size_t text_bytes)
 {
 	struct run run = {.plan = plan, .function = function};
 	struct leftovers before;
+	bool good;
 
-	assert_in_range(plan->num_ranks, 1, RANKS_MAX);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	leftovers_count(&before);
 	run.board = board_create(plan);
-	assert_non_null(run.board);
-	assert_true(meet_somewhere(&run));
+	if (run.board == NULL || !meet_somewhere(&run)) {
+		snprintf(text, text_bytes, "no memory, or no randomness");
+		return false;
+	}
 	split_ranks(&run);
 	start_children(&run);
 	watch(&run);
 	check_left(&run, &before);
-	report(&run);
+	good = gather_words(&run, text, text_bytes);
+	if (plan->shared_copy != NULL)
+		memcpy(plan->shared_copy, run.board->shared,
+			plan->shared_bytes);
+	board_destroy(run.board);
+	return good;
+}
+
+void ranks_run(const struct ranks_plan *plan, ranks_function function)
+{
+	char text[8192] = "";
+
+	assert_in_range(plan->num_ranks, 1, RANKS_MAX);
+	if (!ranks_try(plan, function, text, sizeof(text)))
+		fail_msg("%s", text);
 }
 
 void ranks_run_simple(enum ranks_launch launch, int32_t num_ranks,
@@ -365,4 +391,11 @@ void ranks_run_simple(enum ranks_launch launch, int32_t num_ranks,
 	};
 
 	ranks_run(&plan, function);
+}
+
+void ranks_run_both(
+	int32_t num_ranks, ranks_function function, const void *context)
+{
+	ranks_run_simple(RANKS_THREADS, num_ranks, function, context);
+	ranks_run_simple(RANKS_PROCESSES, num_ranks, function, context);
 }

@@ -68,9 +68,17 @@ struct ranks_plan {
  */
 void ranks_run(const struct ranks_plan *plan, ranks_function function);
 
+/* The same, but says what went wrong in words and returns false for it. */
+bool ranks_try(const struct ranks_plan *plan, ranks_function function,
+	char *text, size_t text_bytes);
+
 /* The usual: `num_ranks` ranks by `launch`, with a context. */
 void ranks_run_simple(enum ranks_launch launch, int32_t num_ranks,
 	ranks_function function, const void *context);
+
+/* The same by threads and then by processes. */
+void ranks_run_both(
+	int32_t num_ranks, ranks_function function, const void *context);
 
 /* ---- for rank functions ----------------------------------------------- */
 

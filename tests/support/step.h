@@ -34,6 +34,7 @@ struct step_rule {
 	const struct shunt_exchange_config *config;
 	const int32_t *expert_rank; /* (E), see reference_place() */
 	enum step_tokens tokens;
+	const int64_t *token_list; /* (num_ranks) instead, or NULL */
 	enum input_style style;
 	enum input_routing routing;
 	int percent_none, percent_bad, percent_masked;

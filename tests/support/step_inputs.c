@@ -29,6 +29,8 @@ static int64_t tokens_of(const struct step_rule *rule, int32_t rank)
 {
 	int64_t most = rule->config->max_tokens;
 
+	if (rule->token_list != NULL)
+		return rule->token_list[rank];
 	switch (rule->tokens) {
 	case STEP_TOKENS_RANDOM:
 		return step_draw(rule, rank, STEP_TOKENS_OF, 0, most);

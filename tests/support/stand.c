@@ -1,0 +1,79 @@
+/* An exchange to test on. */
+#include "support/stand.h"
+
+#include <stdlib.h>
+
+void stand_init(struct stand *stand, struct seat *seat,
+	const struct shunt_exchange_config *config)
+{
+	*stand = (struct stand){.seat = seat, .config = *config};
+	stand->expert_rank =
+		malloc((size_t)config->num_experts * sizeof(int32_t));
+	SEAT_CHECK(seat, stand->expert_rank != NULL, "no memory");
+	reference_place(config, seat->num_ranks, stand->expert_rank);
+	SEAT_OK(seat, shunt_exchange_create(
+			      seat->world, NULL, config, &stand->exchange));
+}
+
+void stand_fini(struct stand *stand)
+{
+	shunt_exchange_destroy(stand->exchange);
+	free(stand->expert_rank);
+}
+
+struct step_rule stand_rule(struct stand *stand)
+{
+	return (struct step_rule){
+		.seed = 7,
+		.step = stand->next_step++,
+		.num_ranks = stand->seat->num_ranks,
+		.config = &stand->config,
+		.expert_rank = stand->expert_rank,
+		.weights_at_dispatch = true,
+		.plain = true,
+	};
+}
+
+void stand_step(struct stand *stand)
+{
+	struct step_rule rule = stand_rule(stand);
+
+	step_run(stand->seat, stand->exchange, &rule);
+}
+
+struct step *stand_prepare_rule(
+	struct stand *stand, const struct step_rule *rule)
+{
+	struct step *step = malloc(sizeof(*step));
+
+	SEAT_CHECK(stand->seat, step != NULL, "no memory");
+	step_create(stand->seat, step, rule);
+	return step;
+}
+
+struct step *stand_prepare(struct stand *stand)
+{
+	struct step_rule rule = stand_rule(stand);
+
+	return stand_prepare_rule(stand, &rule);
+}
+
+void stand_drop(struct step *step)
+{
+	step_destroy(step);
+	free(step);
+}
+
+void stand_dispatch(struct stand *stand, struct step *step)
+{
+	SEAT_OK(stand->seat, shunt_dispatch(stand->exchange, &step->args,
+				     &step->out, &step->handle));
+	step_check_dispatch(stand->seat, step);
+	step_make_rows(stand->seat, step);
+}
+
+void stand_combine(struct stand *stand, struct step *step)
+{
+	SEAT_OK(stand->seat, shunt_combine(step->handle, &step->combine));
+	step_check_combine(stand->seat, step);
+}

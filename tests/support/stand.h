@@ -1,0 +1,41 @@
+/*
+ * A stand: an exchange over the seat's whole world, and steps on it that are
+ * checked against the reference. For tests of behaviour that need a working
+ * exchange around the one thing they look at.
+ */
+#ifndef SUPPORT_STAND_H
+#define SUPPORT_STAND_H
+
+#include "support/step.h"
+
+struct stand {
+	struct seat *seat;
+	struct shunt_exchange_config config;
+	struct shunt_exchange *exchange;
+	int32_t *expert_rank;
+	int64_t next_step;
+};
+
+/* Makes the exchange; owes stand_fini(). */
+void stand_init(struct stand *stand, struct seat *seat,
+	const struct shunt_exchange_config *config);
+void stand_fini(struct stand *stand);
+
+/* A plain rule for the next step: T at random, weights at dispatch. */
+struct step_rule stand_rule(struct stand *stand);
+
+/* Runs the next step whole, and checks it. */
+void stand_step(struct stand *stand);
+
+/* The next step, created: dispatch and combine are the test's. Owes
+ * stand_drop(). */
+struct step *stand_prepare(struct stand *stand);
+struct step *stand_prepare_rule(
+	struct stand *stand, const struct step_rule *rule);
+void stand_drop(struct step *step);
+
+/* The parts of a step; each must succeed and is checked. */
+void stand_dispatch(struct stand *stand, struct step *step);
+void stand_combine(struct stand *stand, struct step *step);
+
+#endif
