@@ -7,6 +7,7 @@ with the exit status of COMMAND. What COMMAND prints goes to our stdout.
 import os
 import pty
 import select
+import signal
 import sys
 import time
 
@@ -23,6 +24,8 @@ def main():
     text, path, lines = sys.argv[1], sys.argv[2], int(sys.argv[3])
     child, terminal = pty.fork()
     if child == 0:
+        # Background jobs of a shell begin with this one ignored.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.execvp(sys.argv[4], sys.argv[4:])
     typed = False
     deadline = time.monotonic() + 60

@@ -1,0 +1,441 @@
+#!/bin/bash
+# The shunt program from the outside: help, bad options, exit statuses,
+# signals, JSON, and every routing checked against the reference.
+# Usage: cli.sh SHUNT [TEST...]
+set -u
+
+shunt=${1:?usage: cli.sh SHUNT [TEST...]}
+shift
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+small=(--ranks 3 --tokens 7 --hidden 96 --topk 2 --experts 12 --iters 3
+	--warmup 1 --quiet)
+
+fail() {
+	echo "FAILED: ${FUNCNAME[1]}: $*" >&2
+	failures=$((failures + 1))
+}
+
+# expect STATUS COMMAND...: runs it, output in $work/out and $work/err.
+expect() {
+	local want=$1 got
+	shift
+	"$@" >"$work/out" 2>"$work/err" </dev/null
+	got=$?
+	[ "$got" = "$want" ] && return
+	echo "FAILED: ${FUNCNAME[1]}: '$*' gave $got, not $want" >&2
+	cat "$work/err" >&2
+	failures=$((failures + 1))
+}
+
+says() { # FILE TEXT
+	grep -qF -e "$2" "$work/$1" ||
+		fail "'$2' is not in $1: $(head -c 600 "$work/$1")"
+}
+
+# Waits up to 20 s until a command is true.
+wait_until() {
+	local i
+	for ((i = 0; i < 200; i++)); do
+		"$@" && return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+lines_are() { [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
+is_gone() { ! kill -0 "$1" 2>/dev/null; }
+all_gone() { # FILE with pids
+	local pid
+	while read -r pid; do
+		is_gone "$pid" || return 1
+	done <"$1"
+}
+
+children_of() { tr ' ' '\n' <"/proc/$1/task/$1/children"; }
+has_children() { [ "$(children_of "$1" | grep -c .)" -ge "$2" ]; }
+
+# ---- help and options --------------------------------------------------
+
+help_has_an_example_for_each_command() {
+	expect 0 "$shunt" --help
+	says out "Examples:"
+	expect 0 "$shunt" bench --help
+	says out "shunt bench --ranks"
+	expect 0 "$shunt" run --help
+	says out "shunt run -n"
+	expect 0 "$shunt" --version
+	says out "shunt "
+}
+
+unknown_commands_and_options_exit_2() {
+	expect 2 "$shunt"
+	expect 2 "$shunt" nonsense
+	says err "'nonsense' is not a command"
+	expect 2 "$shunt" bench --nonsense
+	expect 2 "$shunt" bench stray
+	expect 2 "$shunt" run --nonsense true
+}
+
+bad_values_are_named_with_their_range() {
+	expect 2 "$shunt" bench --ranks 0
+	says err "--ranks '0': must be a number in 1 .. 4096"
+	expect 2 "$shunt" bench --tokens 12x
+	says err "--tokens '12x'"
+	expect 2 "$shunt" bench --dtype int4
+	says err "--dtype 'int4': must be bf16, f16 or f32"
+	expect 2 "$shunt" bench --topk 9 --experts 8
+	says err "--topk 9: must be in 1 .. 8"
+	expect 2 "$shunt" bench --mask 1.5
+	says err "--mask '1.5'"
+	expect 2 "$shunt" bench --smooth --quant none
+	says err "--smooth"
+	expect 2 "$shunt" bench --routing sideways
+	says err "--routing 'sideways'"
+	expect 2 "$shunt" bench --routing hot:0:0.5
+	expect 2 "$shunt" bench --routing zipf:
+	expect 2 "$shunt" bench --routing local --ranks 4 --experts 8 --topk 3
+	says err "local: --topk 3"
+	expect 2 "$shunt" bench --json /nonexistent/file
+	says err "/nonexistent/file"
+}
+
+later_features_are_not_in_this_version() {
+	local option
+	for option in "--layout padded" "--layout indexed" \
+		"--algorithm hierarchy" "--transport verbs" "--quant mxfp8" \
+		"--quant e4m3" "--hosts 2" "--shared 1:2" "--special 1:0:0"; do
+		# shellcheck disable=SC2086
+		expect 2 "$shunt" bench $option
+		says err "not in this version"
+	done
+	"$shunt" bench --help >"$work/out"
+	! grep -qE -e 'hosts|padded|hierarchy|verbs' "$work/out" ||
+		fail "help lists what does not exist"
+}
+
+# ---- traces ------------------------------------------------------------
+
+write_trace() {
+	cat >"$work/trace.json" <<-'END'
+	{"sets": [
+	 {"model": "olmoe", "domain": "a", "kind": "expert_counts", "topk": 2,
+	  "num_experts": 6, "counts": [[1, 2, 3, 4, 5, 6], [1, 0, 0, 1, 0, 0],
+	  [9, 1, 1, 1, 1, 1]]},
+	 {"model": "other", "domain": "b", "kind": "k", "topk": 1,
+	  "num_experts": 4, "counts": [[7, 0, 0, 0]]}]}
+	END
+}
+
+a_trace_gives_experts_and_topk() {
+	write_trace
+	expect 0 "$shunt" bench --ranks 2 --tokens 5 --hidden 32 --iters 2 \
+		--warmup 0 --check --routing "file:$work/trace.json" --json -
+	cp "$work/out" "$work/json"
+	expect 0 python3 -c "
+import json
+p = json.load(open('$work/json'))['parameters']
+assert (p['experts'], p['topk']) == (6, 2), p
+assert p['routing_set'] == 'olmoe-a-expert_counts-0', p"
+	expect 0 "$shunt" bench --ranks 2 --tokens 5 --hidden 32 --iters 2 \
+		--warmup 0 --check --quiet \
+		--routing "file:$work/trace.json:olmoe-a-expert_counts-7"
+}
+
+a_wrong_trace_is_told() {
+	write_trace
+	expect 2 "$shunt" bench --routing "file:$work/trace.json:nothing"
+	says err "olmoe-a-expert_counts-15"
+	says err "other-b-k-0"
+	expect 2 "$shunt" bench --routing "file:$work/none.json"
+	says err "No such file"
+	echo "{" >"$work/bad.json"
+	expect 2 "$shunt" bench --routing "file:$work/bad.json"
+	says err "not JSON"
+	expect 2 "$shunt" bench --experts 7 --routing "file:$work/trace.json"
+	says err "has 6 experts"
+	expect 2 "$shunt" bench --topk 3 --routing \
+		"file:$work/trace.json:olmoe-a-expert_counts-7"
+	says err "2 experts with tokens"
+}
+
+# ---- bench -------------------------------------------------------------
+
+every_routing_equals_the_reference() {
+	local routing
+	write_trace
+	for routing in uniform zipf:1.1 hot:2:0.7 one local balanced; do
+		expect 0 "$shunt" bench "${small[@]}" --check \
+			--routing "$routing"
+	done
+	expect 0 "$shunt" bench --ranks 3 --tokens 7 --hidden 96 --iters 3 \
+		--warmup 1 --quiet --check --routing \
+		"file:$work/trace.json:olmoe-a-expert_counts-15"
+}
+
+every_format_equals_the_reference() {
+	local dtype expert quant
+	for dtype in bf16 f16 f32; do
+		for expert in bf16 f16 f32; do
+			for quant in none int8 "int8 --smooth"; do
+				# shellcheck disable=SC2086
+				expect 0 "$shunt" bench "${small[@]}" --check \
+					--dtype $dtype --expert-dtype $expert \
+					--quant $quant --iters 1 --warmup 0
+			done
+		done
+	done
+}
+
+odd_shapes_equal_the_reference() {
+	expect 0 "$shunt" bench "${small[@]}" --check --hidden 1
+	expect 0 "$shunt" bench "${small[@]}" --check --hidden 127
+	expect 0 "$shunt" bench "${small[@]}" --check --tokens 0
+	expect 0 "$shunt" bench "${small[@]}" --check --ranks 1
+	expect 0 "$shunt" bench "${small[@]}" --check --experts 2 --ranks 5
+	expect 0 "$shunt" bench "${small[@]}" --check --mask 0.5 --drop 0.5
+	expect 0 "$shunt" bench "${small[@]}" --check --mask 1
+	expect 0 "$shunt" bench "${small[@]}" --check --drop 1
+	expect 0 "$shunt" bench "${small[@]}" --check --depth 5 --worst-rows
+}
+
+json_has_stable_field_names() {
+	expect 0 "$shunt" bench "${small[@]}" --check --json -
+	cp "$work/out" "$work/json"
+	expect 0 python3 -c "
+import json
+j = json.load(open('$work/json'))
+for phase in 'dispatch', 'combine', 'roundtrip':
+    t = j[phase + '_us']
+    assert 0 < t['best'] <= t['p50'] <= t['p99'], t
+    assert j['gbps'][phase] > 0
+for phase in 'dispatch', 'combine':
+    assert j[phase + '_floor_us'] > 0
+    assert j[phase + '_ratio'] > 0
+assert j['ok'] is True and len(j['digest']) == 16
+assert j['machine']['cores'] >= 1 and j['machine']['simd'] and j['machine']['cpu']
+assert j['version'].count('.') == 2
+p = j['parameters']
+assert (p['ranks'], p['tokens'], p['hidden'], p['seed']) == (3, 7, 96, 1)
+# 3 ranks x 7 tokens, 2 choices each, none dropped: bf16 in, int8 + scale out
+assert j['dispatch_bytes'] == 21 * 192 + 42 * 100, j['dispatch_bytes']
+assert j['combine_bytes'] == 42 * 192 + 21 * 192, j['combine_bytes']"
+	expect 0 "$shunt" bench "${small[@]}" --json "$work/file.json"
+	[ ! -s "$work/out" ] || fail "--quiet --json FILE printed something"
+	expect 0 python3 -m json.tool "$work/file.json"
+}
+
+digest_does_not_depend_on_launch() {
+	local launch digest
+	for launch in threads processes; do
+		expect 0 "$shunt" bench "${small[@]}" --check --json - \
+			--launch $launch
+		cp "$work/out" "$work/$launch"
+	done
+	digest=$(grep '"digest"' "$work/threads")
+	[ -n "$digest" ] && [ "$digest" = "$(grep '"digest"' \
+		"$work/processes")" ] || fail "digests differ: $digest"
+	expect 0 "$shunt" bench "${small[@]}" --check --json - --seed 2
+	[ "$digest" != "$(grep '"digest"' "$work/out")" ] ||
+		fail "the digest is the same for another seed"
+}
+
+the_table_is_for_people() {
+	expect 0 "$shunt" bench "${small[@]:0:${#small[@]}-1}" --check
+	says out "round trip"
+	says out "floor"
+	says out "ok"
+	[ ! -s "$work/err" ] || fail "noise on stderr in a pipe"
+}
+
+a_killed_rank_is_named_and_nothing_stays() {
+	local launcher rank
+	"$shunt" bench --iters 1000000 --tokens 8 --quiet \
+		>"$work/out" 2>"$work/err" &
+	launcher=$!
+	wait_until has_children $launcher 4 || fail "no ranks came up"
+	children_of $launcher >"$work/pids"
+	sleep 0.5
+	rank=$(sed -n 2p "$work/pids")
+	kill -9 "$rank"
+	wait $launcher
+	[ $? = 1 ] || fail "the exit status is not 1"
+	says err "was ended by signal 9"
+	wait_until all_gone "$work/pids" || fail "ranks stay behind"
+}
+
+a_killed_bench_leaves_nothing() {
+	local launcher
+	"$shunt" bench --iters 1000000 --tokens 8 --quiet >/dev/null 2>&1 &
+	launcher=$!
+	wait_until has_children $launcher 4 || fail "no ranks came up"
+	children_of $launcher >"$work/pids"
+	kill -9 $launcher
+	wait $launcher 2>/dev/null
+	wait_until all_gone "$work/pids" || fail "ranks stay behind"
+}
+
+# ---- run ---------------------------------------------------------------
+
+ranks_find_their_environment() {
+	# shellcheck disable=SC2016
+	expect 0 "$shunt" run -n 3 sh -c 'echo $SHUNT_RANK $SHUNT_LOCAL_RANK \
+$SHUNT_NUM_RANKS ${SHUNT_ADDRESS%:*} ${#SHUNT_KEY} ${SHUNT_JOB:+job}'
+	sort "$work/out" >"$work/sorted"
+	printf '%s 3 127.0.0.1 32 job\n' "0 0" "1 1" "2 2" |
+		cmp -s - "$work/sorted" || fail "$(cat "$work/sorted")"
+	# shellcheck disable=SC2016
+	SHUNT_KEY=mine SHUNT_JOB=ours expect 0 "$shunt" run -n 1 \
+		sh -c 'echo $SHUNT_KEY $SHUNT_JOB'
+	says out "mine ours"
+}
+
+run_gives_the_status_of_the_first_failure() {
+	expect 0 "$shunt" run -n 2 true
+	# shellcheck disable=SC2016
+	expect 7 "$shunt" run -n 3 --grace 0.2 -- \
+		sh -c 'test $SHUNT_RANK = 1 && exit 7; exec sleep 60'
+	says err "rank 1 failed, exit status 7"
+	# shellcheck disable=SC2016
+	expect 137 "$shunt" run -n 3 --grace 0.2 \
+		sh -c 'test $SHUNT_RANK = 2 && kill -9 $$; exec sleep 60'
+	expect 127 "$shunt" run -n 2 /nonexistent/program
+	says err "cannot start '/nonexistent/program'"
+	expect 126 "$shunt" run -n 2 /etc/passwd
+	expect 2 "$shunt" run -n 0 true
+	expect 2 "$shunt" run -n 5000 true
+	expect 2 "$shunt" run true
+	expect 2 "$shunt" run -n 2
+	expect 2 "$shunt" run -n 2 --grace -1 true
+}
+
+ranks_that_ignore_sigterm_are_killed() {
+	# shellcheck disable=SC2016
+	expect 3 "$shunt" run -n 2 --grace 0.1 sh -c '
+		trap "" TERM
+		test $SHUNT_RANK = 0 && exit 3
+		while :; do sleep 1; done'
+	says err "SIGKILL"
+}
+
+only_rank_0_reads_stdin() {
+	echo typed | "$shunt" run -n 3 cat >"$work/out"
+	[ "$(cat "$work/out")" = typed ] || fail "$(cat "$work/out")"
+}
+
+tags_name_the_rank_of_each_line() {
+	expect 0 "$shunt" run -n 2 --tag sh -c 'echo a; echo b >&2; printf c'
+	sort "$work/out" | tr '\n' ' ' >"$work/sorted"
+	grep -qF '[0] a [0] c [1] a [1] c' "$work/sorted" ||
+		fail "$(cat "$work/out")"
+	says err "[1] b"
+}
+
+# Ranks write their pid, then how often they were signalled.
+counting_rank='
+	trap "echo got >>$WORK/signals" INT TERM HUP USR1
+	echo $$ >>$WORK/ranks
+	i=0
+	while [ $i -lt 600 ] && [ ! -f $WORK/stop ]; do sleep 0.1; i=$((i+1)); done'
+
+signals_reach_every_rank_once() {
+	local launcher signal count=0
+	rm -f "$work/ranks" "$work/signals" "$work/stop"
+	WORK=$work "$shunt" run -n 3 sh -c "$counting_rank" 2>/dev/null &
+	launcher=$!
+	wait_until lines_are "$work/ranks" 3 || fail "no ranks came up"
+	for signal in TERM HUP USR1; do # a background job of sh ignores INT
+		kill -$signal $launcher
+		count=$((count + 3))
+		wait_until lines_are "$work/signals" $count ||
+			fail "$signal did not reach 3 ranks"
+	done
+	touch "$work/stop"
+	wait $launcher
+	[ "$(wc -l <"$work/signals")" = 9 ] ||
+		fail "signals came twice: $(wc -l <"$work/signals")"
+}
+
+ctrl_c_reaches_every_rank_once() {
+	local terminal
+	rm -f "$work/ranks" "$work/signals" "$work/stop"
+	WORK=$work python3 "$here/support/terminal.py" '\x03' "$work/ranks" 3 \
+		"$shunt" run -n 3 sh -c "$counting_rank" >"$work/out" &
+	terminal=$!
+	wait_until lines_are "$work/signals" 3 || fail "Ctrl-C was lost"
+	sleep 0.5
+	touch "$work/stop"
+	wait $terminal || fail "run failed: $(cat "$work/out")"
+	[ "$(wc -l <"$work/signals")" = 3 ] ||
+		fail "Ctrl-C came $(wc -l <"$work/signals") times to 3 ranks"
+}
+
+what_is_typed_reaches_rank_0() {
+	echo >"$work/ready"
+	# shellcheck disable=SC2016
+	WORK=$work expect 0 python3 "$here/support/terminal.py" \
+		'hello\r' "$work/ready" 1 "$shunt" run -n 2 sh -c \
+		'read -r line && echo $line >$WORK/typed; true'
+	[ "$(cat "$work/typed")" = hello ] || fail "rank 0 read nothing"
+}
+
+# Each rank leaves a process of its own in the background.
+leaving_rank='sleep 300 & echo $! >>$WORK/ranks; echo $$ >>$WORK/ranks'
+
+nothing_outlives_the_job() {
+	rm -f "$work/ranks"
+	WORK=$work expect 0 "$shunt" run -n 2 sh -c "$leaving_rank"
+	wait_until all_gone "$work/ranks" || fail "processes stay behind"
+}
+
+nothing_outlives_a_killed_launcher() {
+	local launcher
+	rm -f "$work/ranks"
+	WORK=$work "$shunt" run -n 3 sh -c "$leaving_rank; wait" \
+		2>/dev/null &
+	launcher=$!
+	wait_until lines_are "$work/ranks" 6 || fail "no ranks came up"
+	kill -9 $launcher
+	wait $launcher 2>/dev/null
+	wait_until all_gone "$work/ranks" || fail "processes stay behind"
+}
+
+# ------------------------------------------------------------------------
+
+all_tests=(
+	help_has_an_example_for_each_command
+	unknown_commands_and_options_exit_2
+	bad_values_are_named_with_their_range
+	later_features_are_not_in_this_version
+	a_trace_gives_experts_and_topk
+	a_wrong_trace_is_told
+	every_routing_equals_the_reference
+	every_format_equals_the_reference
+	odd_shapes_equal_the_reference
+	json_has_stable_field_names
+	digest_does_not_depend_on_launch
+	the_table_is_for_people
+	a_killed_rank_is_named_and_nothing_stays
+	a_killed_bench_leaves_nothing
+	ranks_find_their_environment
+	run_gives_the_status_of_the_first_failure
+	ranks_that_ignore_sigterm_are_killed
+	only_rank_0_reads_stdin
+	tags_name_the_rank_of_each_line
+	signals_reach_every_rank_once
+	ctrl_c_reaches_every_rank_once
+	what_is_typed_reaches_rank_0
+	nothing_outlives_the_job
+	nothing_outlives_a_killed_launcher
+)
+
+[ $# -gt 0 ] || set -- "${all_tests[@]}"
+for name in "$@"; do
+	before=$failures
+	$name
+	[ $failures = "$before" ] && echo "ok $name"
+done
+[ $failures = 0 ] || echo "$failures failures" >&2
+[ $failures = 0 ]
