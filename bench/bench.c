@@ -79,6 +79,7 @@ static void set_floor(struct bench *bench)
 		.expert_bytes =
 			hidden * expert_element_bytes(bench->expert.dtype),
 		.scales = bench->config.quant == SHUNT_QUANT_INT8,
+		.one_process = bench->options.launch == LAUNCH_THREADS,
 	};
 }
 
@@ -114,7 +115,9 @@ static bool query(const struct bench *bench)
 static bool map_results(struct session *session)
 {
 	struct bench *bench = &session->bench;
-	struct shared_layout layout = {0};
+	struct shared_layout layout = {
+		.one_process = bench->options.launch == LAUNCH_THREADS,
+	};
 	size_t num_ranks = (size_t)bench->options.num_ranks;
 	size_t barrier = shared_reserve(&layout, 1, sizeof(struct barrier));
 	size_t failures = shared_reserve(&layout, 1, sizeof(_Atomic int32_t));

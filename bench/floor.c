@@ -19,7 +19,7 @@ uint8_t *floor_experts(const struct floor *floor, int64_t step, int32_t rank)
 
 bool floor_init(struct floor *floor)
 {
-	struct shared_layout layout = {0};
+	struct shared_layout layout = {.one_process = floor->one_process};
 	size_t rows = (size_t)floor->load->num_ranks * (size_t)floor->depth *
 		      (size_t)floor->most_rows;
 	size_t sent = shared_reserve(&layout, rows, (size_t)floor->sent_bytes);

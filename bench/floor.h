@@ -25,6 +25,7 @@ struct floor {
 	int64_t sent_bytes;   /* of a row that travels, without its scale */
 	int64_t expert_bytes; /* of an expert's row */
 	bool scales;
+	bool one_process; /* all ranks are threads */
 	/* (rank, window, row): */
 	uint8_t *sent;
 	uint8_t *experts;

@@ -204,7 +204,9 @@ static void set_shape(struct load *load, const struct options *options)
 
 bool load_init(struct load *load, const struct options *options)
 {
-	struct shared_layout layout = {0};
+	struct shared_layout layout = {
+		.one_process = options->launch == LAUNCH_THREADS,
+	};
 	size_t parts;
 	size_t x, ids, weights, counts;
 	size_t mask = 0;

@@ -32,7 +32,9 @@ void *shared_map(const struct shared_layout *layout)
 	}
 	memory = mmap(NULL, layout->bytes ? layout->bytes : PAGE,
 		PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		MAP_ANONYMOUS | MAP_NORESERVE |
+			(layout->one_process ? MAP_PRIVATE : MAP_SHARED),
+		-1, 0);
 	if (memory == MAP_FAILED)
 		return NULL;
 	/* A wish; where the kernel does not grant it small pages do. */

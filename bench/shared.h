@@ -1,5 +1,9 @@
-/* Memory that the launcher reserves and that all ranks share, whether they
- * become threads or forked processes. Pages are taken when they are touched. */
+/*
+ * Memory that the launcher reserves and that all ranks share. It is of the
+ * kind that the library's windows have: shared pages for forked ranks, private
+ * ones for threads, which the kernel may treat differently (huge pages). Pages
+ * are taken when they are touched.
+ */
 #ifndef BENCH_SHARED_H
 #define BENCH_SHARED_H
 
@@ -9,7 +13,8 @@
 /* A region in the making. Zero is empty. */
 struct shared_layout {
 	size_t bytes;
-	bool too_big; /* the sizes do not fit into a size_t */
+	bool one_process; /* all ranks are threads */
+	bool too_big;     /* the sizes do not fit into a size_t */
 };
 
 /* Adds `count` times `bytes`, page-aligned; returns the offset. */
