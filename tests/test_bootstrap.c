@@ -1,0 +1,599 @@
+/* The meeting over TCP, among ranks that mean well. Strangers and impostors
+ * are in test_bootstrap_strangers.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "bootstrap/net.h"
+#include "support/leftovers.h"
+#include "support/meet.h"
+
+#define FAR      "192.0.2.1" /* for documentation: no machine has it */
+#define HALF_SEC (500 * MEET_MS)
+
+static struct meet_call calls[MEET_MAX_RANKS];
+static const int32_t nobody[] = {-1};
+static const int32_t only_root[] = {0, -1};
+static const int32_t only_one[] = {1, -1};
+static const int32_t only_two[] = {2, -1};
+
+static void prepare_all(int32_t num_ranks, int64_t span_ns)
+{
+	uint16_t port = meet_free_port();
+
+	for (int32_t rank = 0; rank < num_ranks; rank++)
+		meet_prepare_tcp(&calls[rank], port, rank, num_ranks, span_ns);
+}
+
+static void set_address(int32_t num_ranks, const char *address)
+{
+	for (int32_t rank = 0; rank < num_ranks; rank++)
+		strcpy(calls[rank].bootstrap.address, address);
+}
+
+static void sleep_ns(int64_t span_ns)
+{
+	net_sleep(clock_deadline(span_ns));
+}
+
+/* ---- meeting ----------------------------------------------------------- */
+
+static void all_ranks_get_all_blobs_and_one_secret(void **state)
+{
+	(void)state;
+	for (int32_t num_ranks = 1; num_ranks <= MEET_MAX_RANKS;
+		num_ranks *= 2) {
+		prepare_all(num_ranks, MEET_LONG_NS);
+		meet_run_all(calls, num_ranks);
+		meet_check(calls, num_ranks);
+	}
+}
+
+static void each_meeting_has_a_secret_of_its_own(void **state)
+{
+	uint8_t secret[BOOTSTRAP_SECRET_BYTES];
+
+	(void)state;
+	prepare_all(2, MEET_LONG_NS);
+	meet_run_all(calls, 2);
+	memcpy(secret, calls[0].secret, sizeof(secret));
+	meet_run_all(calls, 2);
+	meet_check(calls, 2);
+	assert_memory_not_equal(secret, calls[0].secret, sizeof(secret));
+}
+
+static void one_port_serves_meeting_after_meeting(void **state)
+{
+	(void)state;
+	prepare_all(4, MEET_LONG_NS);
+	for (int round = 0; round < 100; round++) {
+		meet_run_all(calls, 4);
+		meet_check(calls, 4);
+	}
+}
+
+static void ranks_may_start_before_the_root(void **state)
+{
+	(void)state;
+	prepare_all(4, MEET_LONG_NS);
+	for (int32_t rank = 3; rank > 0; rank--)
+		meet_start(&calls[rank]);
+	sleep_ns(MEET_SHORT_NS);
+	meet_start(&calls[0]);
+	for (int32_t rank = 0; rank < 4; rank++)
+		meet_finish(&calls[rank]);
+	meet_check(calls, 4);
+}
+
+static void loopback_needs_no_key(void **state)
+{
+	(void)state;
+	prepare_all(3, MEET_LONG_NS);
+	for (int32_t rank = 0; rank < 3; rank++)
+		calls[rank].bootstrap.key[0] = '\0';
+	meet_run_all(calls, 3);
+	meet_check(calls, 3);
+}
+
+static void ranks_meet_by_name(void **state)
+{
+	(void)state;
+	prepare_all(3, MEET_LONG_NS);
+	set_address(3, "localhost");
+	meet_run_all(calls, 3);
+	meet_check(calls, 3);
+}
+
+static void ranks_meet_by_ipv6(void **state)
+{
+	struct net_addresses loopback;
+	int fd;
+
+	(void)state;
+	prepare_all(3, MEET_LONG_NS);
+	assert_null(net_resolve("::1", calls[0].bootstrap.port, &loopback));
+	fd = net_listen(&loopback.list[0]);
+	if (fd < 0)
+		skip(); /* a machine without IPv6 */
+	close(fd);
+	set_address(3, "::1");
+	meet_run_all(calls, 3);
+	meet_check(calls, 3);
+}
+
+static void processes_meet(void **state)
+{
+	int32_t num_ranks = 8;
+	struct meet_call *shared = mmap(NULL, sizeof(calls),
+		PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	prepare_all(num_ranks, MEET_LONG_NS);
+	memcpy(shared, calls, sizeof(calls));
+	for (int32_t rank = num_ranks - 1; rank >= 0; rank--) {
+		if (fork() == 0) {
+			meet_run(&shared[rank]);
+			_exit(0);
+		}
+	}
+	for (int32_t rank = 0; rank < num_ranks; rank++)
+		assert_true(wait(NULL) > 0);
+	meet_check(shared, num_ranks);
+	munmap(shared, sizeof(calls));
+}
+
+/* ---- disagreement ------------------------------------------------------ */
+
+static void check_all(int32_t num_ranks, enum shunt_status status,
+	const int32_t *ranks, const char *words)
+{
+	for (int32_t rank = 0; rank < num_ranks; rank++)
+		meet_check_error(&calls[rank], status, ranks, words);
+}
+
+static void another_version_is_named_on_every_rank(void **state)
+{
+	(void)state;
+	prepare_all(4, MEET_LONG_NS);
+	calls[2].version.minor += 7;
+	meet_run_all(calls, 4);
+	check_all(4, SHUNT_VERSION, only_two, "rank 2 is 0.8");
+}
+
+static void another_protocol_is_a_version_too(void **state)
+{
+	(void)state;
+	prepare_all(3, MEET_LONG_NS);
+	calls[2].version.protocol = 900;
+	calls[2].version.major = 5;
+	meet_run_all(calls, 3);
+	check_all(3, SHUNT_VERSION, only_two, "rank 2 is 5.1 (protocol 900");
+}
+
+static void a_root_of_another_version_is_the_odd_one_for_all(void **state)
+{
+	static const int32_t others[] = {1, 2, -1};
+
+	(void)state;
+	prepare_all(3, MEET_LONG_NS);
+	calls[0].version.minor = 99;
+	meet_run_all(calls, 3);
+	check_all(3, SHUNT_VERSION, others, "rank 0 is 0.99");
+}
+
+static void another_blob_size_is_a_version_too(void **state)
+{
+	(void)state;
+	prepare_all(3, MEET_LONG_NS);
+	calls[2].blob_bytes = 9;
+	meet_run_all(calls, 3);
+	check_all(3, SHUNT_VERSION, only_two, "hello of 24 bytes");
+}
+
+static void another_size_is_a_mismatch_on_every_rank(void **state)
+{
+	(void)state;
+	prepare_all(4, MEET_LONG_NS);
+	for (int32_t rank = 0; rank < 4; rank++)
+		calls[rank].bootstrap.num_ranks = rank == 2 ? 3 : 4;
+	meet_run_all(calls, 4);
+	check_all(4, SHUNT_MISMATCH, only_two, "rank 0 has 4, rank 2 has 3");
+}
+
+static void ranks_beyond_the_roots_size_learn_of_it_too(void **state)
+{
+	static const int32_t others[] = {1, 2, 3, -1};
+
+	(void)state;
+	prepare_all(4, MEET_LONG_NS);
+	calls[0].bootstrap.num_ranks = 2;
+	meet_run_all(calls, 4);
+	check_all(4, SHUNT_MISMATCH, others, "rank 0 has 2");
+}
+
+static void a_mismatch_does_not_wait_for_ranks_that_never_come(void **state)
+{
+	(void)state;
+	prepare_all(3, MEET_LONG_NS);
+	calls[2].bootstrap.num_ranks = 9;
+	meet_run_all(calls, 3);
+	check_all(3, SHUNT_MISMATCH, only_two, "rank 2 has 9");
+}
+
+static void a_rank_that_comes_twice_is_a_mismatch_on_every_rank(void **state)
+{
+	(void)state;
+	prepare_all(4, MEET_LONG_NS);
+	calls[3].bootstrap.rank = 1;
+	meet_run_all(calls, 4);
+	check_all(4, SHUNT_MISMATCH, only_one, "rank 1 came more than once");
+}
+
+/* ---- too late ---------------------------------------------------------- */
+
+static void every_rank_names_those_that_are_missing(void **state)
+{
+	static const int32_t missing[] = {2, 4, -1};
+
+	(void)state;
+	prepare_all(5, 4 * HALF_SEC);
+	calls[2] = calls[3]; /* ranks 0, 1 and 3 come */
+	meet_run_all(calls, 3);
+	check_all(3, SHUNT_TIMEOUT, missing, "missing: rank 2 4");
+}
+
+static void a_rank_whose_time_is_up_first_learns_who_is_missing(void **state)
+{
+	(void)state;
+	prepare_all(3, 6 * HALF_SEC);
+	calls[1].span_ns = 2 * HALF_SEC;
+	meet_run_all(calls, 2);
+	/* Neither names the other: both came. */
+	check_all(2, SHUNT_TIMEOUT, only_two, "missing: rank 2");
+}
+
+static void a_rank_that_gave_up_may_come_back(void **state)
+{
+	(void)state;
+	prepare_all(3, MEET_LONG_NS);
+	meet_start(&calls[0]);
+	calls[1].span_ns = HALF_SEC;
+	meet_run(&calls[1]);
+	assert_int_equal(calls[1].status, SHUNT_TIMEOUT);
+	calls[1].span_ns = MEET_LONG_NS;
+	meet_start(&calls[1]);
+	meet_start(&calls[2]);
+	for (int32_t rank = 0; rank < 3; rank++)
+		meet_finish(&calls[rank]);
+	meet_check(calls, 3);
+}
+
+static void where_all_came_those_that_gave_up_are_named(void **state)
+{
+	(void)state;
+	prepare_all(3, 8 * HALF_SEC);
+	meet_start(&calls[0]);
+	calls[1].span_ns = 2 * HALF_SEC;
+	meet_run(&calls[1]);
+	meet_check_error(&calls[1], SHUNT_TIMEOUT, only_two, "missing: rank 2");
+	meet_start(&calls[2]);
+	meet_finish(&calls[0]);
+	meet_finish(&calls[2]);
+	meet_check_error(&calls[0], SHUNT_TIMEOUT, only_one, "missing: rank 1");
+	meet_check_error(&calls[2], SHUNT_TIMEOUT, only_one, "missing: rank 1");
+}
+
+static void without_a_root_its_address_is_named(void **state)
+{
+	char where[64];
+
+	(void)state;
+	prepare_all(2, HALF_SEC);
+	meet_run(&calls[1]);
+	snprintf(where, sizeof(where), "rank 0 at %s:%u", meet_address(),
+		calls[1].bootstrap.port);
+	meet_check_error(&calls[1], SHUNT_TIMEOUT, only_root, where);
+	assert_non_null(strstr(calls[1].message, strerror(ECONNREFUSED)));
+}
+
+static void a_deadline_in_the_past_does_not_wait(void **state)
+{
+	(void)state;
+	prepare_all(2, MEET_PAST_NS);
+	meet_run(&calls[0]);
+	meet_check_error(&calls[0], SHUNT_TIMEOUT, only_one, "missing: rank 1");
+	meet_run(&calls[1]);
+	meet_check_error(&calls[1], SHUNT_TIMEOUT, only_root, "deadline");
+}
+
+static void a_name_that_nobody_knows_is_tried_until_the_deadline(void **state)
+{
+	(void)state;
+	prepare_all(2, HALF_SEC);
+	set_address(2, "no-such-host.invalid");
+	meet_run(&calls[1]);
+	meet_check_error(
+		&calls[1], SHUNT_TIMEOUT, only_root, "no-such-host.invalid");
+	meet_run(&calls[0]);
+	meet_check_error(
+		&calls[0], SHUNT_SYSTEM, nobody, "no-such-host.invalid");
+}
+
+static void a_rank_that_dies_while_it_waits_may_be_replaced(void **state)
+{
+	pid_t child;
+
+	(void)state;
+	prepare_all(3, MEET_LONG_NS);
+	child = fork();
+	if (child == 0) {
+		meet_run(&calls[1]);
+		_exit(0);
+	}
+	meet_start(&calls[0]);
+	sleep_ns(HALF_SEC);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	meet_start(&calls[2]);
+	sleep_ns(MEET_SHORT_NS);
+	meet_start(&calls[1]);
+	for (int32_t rank = 0; rank < 3; rank++)
+		meet_finish(&calls[rank]);
+	meet_check(calls, 3);
+}
+
+static void a_rank_that_died_while_it_waited_is_missing(void **state)
+{
+	pid_t child;
+
+	(void)state;
+	prepare_all(3, 8 * HALF_SEC);
+	child = fork();
+	if (child == 0) {
+		meet_run(&calls[1]);
+		_exit(0);
+	}
+	meet_start(&calls[0]);
+	sleep_ns(HALF_SEC);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	meet_start(&calls[2]);
+	meet_finish(&calls[0]);
+	meet_finish(&calls[2]);
+	meet_check_error(&calls[0], SHUNT_TIMEOUT, only_one, "missing: rank 1");
+	meet_check_error(&calls[2], SHUNT_TIMEOUT, only_one, "missing: rank 1");
+}
+
+static void a_root_that_dies_may_be_replaced(void **state)
+{
+	pid_t child;
+
+	(void)state;
+	prepare_all(3, MEET_LONG_NS);
+	child = fork();
+	if (child == 0) {
+		meet_run(&calls[0]);
+		_exit(0);
+	}
+	meet_start(&calls[1]);
+	sleep_ns(HALF_SEC);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	meet_start(&calls[0]);
+	meet_start(&calls[2]);
+	for (int32_t rank = 0; rank < 3; rank++)
+		meet_finish(&calls[rank]);
+	meet_check(calls, 3);
+}
+
+/* ---- addresses --------------------------------------------------------- */
+
+static void off_loopback_a_key_is_demanded(void **state)
+{
+	static const char *const addresses[] = {
+		FAR, "0.0.0.0", "::", "2001:db8::1", "::ffff:192.0.2.1"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(char *); i++) {
+		prepare_all(2, MEET_LONG_NS);
+		set_address(2, addresses[i]);
+		calls[0].bootstrap.key[0] = '\0';
+		calls[1].bootstrap.key[0] = '\0';
+		meet_run_all(calls, 2);
+		check_all(2, SHUNT_INVALID, nobody, "SHUNT_KEY");
+	}
+}
+
+static void a_root_elsewhere_than_its_address_is_told(void **state)
+{
+	(void)state;
+	prepare_all(2, MEET_LONG_NS);
+	set_address(2, FAR);
+	meet_run(&calls[0]);
+	meet_check_error(&calls[0], SHUNT_SYSTEM, nobody, "must run on");
+}
+
+static void a_port_in_use_is_told(void **state)
+{
+	struct net_addresses addresses;
+	char words[64];
+	int fd;
+
+	(void)state;
+	prepare_all(2, MEET_LONG_NS);
+	assert_null(net_resolve(
+		meet_address(), calls[0].bootstrap.port, &addresses));
+	fd = net_listen(&addresses.list[0]);
+	assert_true(fd >= 0);
+	meet_run(&calls[0]);
+	snprintf(words, sizeof(words), "cannot listen at %s:%u", meet_address(),
+		calls[0].bootstrap.port);
+	meet_check_error(&calls[0], SHUNT_SYSTEM, nobody, words);
+	close(fd);
+}
+
+/* Connects to the root of `call` at another address of this machine. */
+static int connect_at(const struct meet_call *call, const char *address)
+{
+	struct net_addresses addresses;
+
+	assert_null(net_resolve(address, call->bootstrap.port, &addresses));
+	return net_connect(&addresses.list[0], clock_deadline(MEET_LONG_NS));
+}
+
+static void await_root(const struct meet_call *call)
+{
+	int fd;
+
+	while ((fd = connect_at(call, call->bootstrap.address)) < 0)
+		sleep_ns(MEET_MS);
+	close(fd);
+}
+
+static void the_root_listens_at_its_address_alone(void **state)
+{
+	(void)state;
+	prepare_all(2, MEET_LONG_NS);
+	meet_start(&calls[0]);
+	await_root(&calls[0]);
+	assert_int_equal(connect_at(&calls[0], "127.0.0.1"), -1);
+	meet_run(&calls[1]);
+	meet_finish(&calls[0]);
+	meet_check(calls, 2);
+}
+
+/* ---- descriptors ------------------------------------------------------- */
+
+static void sockets_are_closed_on_exec(void **state)
+{
+	int num_sockets = 0;
+
+	(void)state;
+	prepare_all(3, MEET_LONG_NS);
+	meet_start(&calls[0]);
+	meet_start(&calls[1]);
+	await_root(&calls[0]);
+	sleep_ns(MEET_SHORT_NS);
+	for (int fd = 3; fd < 64; fd++) {
+		int type;
+		socklen_t bytes = sizeof(type);
+
+		if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) != 0)
+			continue;
+		num_sockets++;
+		assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	}
+	assert_true(num_sockets > 0);
+	meet_run(&calls[2]);
+	meet_finish(&calls[0]);
+	meet_finish(&calls[1]);
+	meet_check(calls, 3);
+}
+
+/* In a child with few descriptors; 0 if all is as it should be. */
+static int run_with_few_descriptors(void)
+{
+	struct rlimit few = {.rlim_cur = 16, .rlim_max = 16};
+
+	if (setrlimit(RLIMIT_NOFILE, &few) != 0)
+		return 1;
+	meet_run(&calls[0]);
+	if (calls[0].status != SHUNT_SYSTEM)
+		return 2;
+	return strstr(calls[0].message, "ulimit -n") ? 0 : 3;
+}
+
+static void too_few_descriptors_are_told(void **state)
+{
+	int child_status;
+	pid_t child;
+
+	(void)state;
+	prepare_all(32, MEET_LONG_NS);
+	child = fork();
+	if (child == 0)
+		_exit(run_with_few_descriptors());
+	assert_int_equal(waitpid(child, &child_status, 0), child);
+	assert_true(WIFEXITED(child_status));
+	assert_int_equal(WEXITSTATUS(child_status), 0);
+}
+
+static struct leftovers before;
+
+static int count_descriptors(void **state)
+{
+	(void)state;
+	leftovers_count(&before);
+	return 0;
+}
+
+static int check_descriptors(void **state)
+{
+	char why[256];
+
+	(void)state;
+	if (leftovers_check(&before, why, sizeof(why)))
+		return 0;
+	print_error("left behind: %s\n", why);
+	return -1;
+}
+
+#define TEST(name)                       \
+	cmocka_unit_test_setup_teardown( \
+		name, count_descriptors, check_descriptors)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(all_ranks_get_all_blobs_and_one_secret),
+		TEST(each_meeting_has_a_secret_of_its_own),
+		TEST(one_port_serves_meeting_after_meeting),
+		TEST(ranks_may_start_before_the_root),
+		TEST(loopback_needs_no_key),
+		TEST(ranks_meet_by_name),
+		TEST(ranks_meet_by_ipv6),
+		TEST(processes_meet),
+		TEST(another_version_is_named_on_every_rank),
+		TEST(another_protocol_is_a_version_too),
+		TEST(a_root_of_another_version_is_the_odd_one_for_all),
+		TEST(another_blob_size_is_a_version_too),
+		TEST(another_size_is_a_mismatch_on_every_rank),
+		TEST(ranks_beyond_the_roots_size_learn_of_it_too),
+		TEST(a_mismatch_does_not_wait_for_ranks_that_never_come),
+		TEST(a_rank_that_comes_twice_is_a_mismatch_on_every_rank),
+		TEST(every_rank_names_those_that_are_missing),
+		TEST(a_rank_whose_time_is_up_first_learns_who_is_missing),
+		TEST(a_rank_that_gave_up_may_come_back),
+		TEST(where_all_came_those_that_gave_up_are_named),
+		TEST(without_a_root_its_address_is_named),
+		TEST(a_deadline_in_the_past_does_not_wait),
+		TEST(a_name_that_nobody_knows_is_tried_until_the_deadline),
+		TEST(a_rank_that_dies_while_it_waits_may_be_replaced),
+		TEST(a_rank_that_died_while_it_waited_is_missing),
+		TEST(a_root_that_dies_may_be_replaced),
+		TEST(off_loopback_a_key_is_demanded),
+		TEST(a_root_elsewhere_than_its_address_is_told),
+		TEST(a_port_in_use_is_told),
+		TEST(the_root_listens_at_its_address_alone),
+		TEST(sockets_are_closed_on_exec),
+		TEST(too_few_descriptors_are_told),
+	};
+
+	return cmocka_run_group_tests_name("bootstrap", tests, NULL, NULL);
+}
