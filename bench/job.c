@@ -285,12 +285,23 @@ static void reap(struct job *job)
 	}
 }
 
+/* Reaches the group, and ranks that have made a group of their own, as
+ * timeout(1) does. */
+static void signal_ranks(const struct job *job, int number)
+{
+	kill(-job->group, number);
+	for (int32_t rank = 0; rank < job->config->num_ranks; rank++)
+		if (job->pids[rank] > 0 &&
+			getpgid(job->pids[rank]) != job->group)
+			kill(job->pids[rank], number);
+}
+
 /* The keyboard's stop, for the ranks and for us, until somebody says fg. */
 static void stop_and_go_on(struct job *job)
 {
-	kill(-job->group, SIGTSTP);
+	signal_ranks(job, SIGTSTP);
 	kill(getpid(), SIGSTOP);
-	kill(-job->group, SIGCONT);
+	signal_ranks(job, SIGCONT);
 }
 
 static void handle_signal(struct job *job)
@@ -304,7 +315,7 @@ static void handle_signal(struct job *job)
 	else if (info.ssi_signo == SIGTSTP)
 		stop_and_go_on(job);
 	else
-		kill(-job->group, (int)info.ssi_signo);
+		signal_ranks(job, (int)info.ssi_signo);
 }
 
 static void escalate(struct job *job)
@@ -315,7 +326,7 @@ static void escalate(struct job *job)
 	fprintf(stderr, "shunt run: ending %d remaining rank%s with %s\n",
 		job->num_alive, job->num_alive == 1 ? "" : "s",
 		job->stage == STAGE_TERM ? "SIGTERM" : "SIGKILL");
-	kill(-job->group, job->stage == STAGE_TERM ? SIGTERM : SIGKILL);
+	signal_ranks(job, job->stage == STAGE_TERM ? SIGTERM : SIGKILL);
 	job->stage++;
 	job->stage_time = now() + KILL_DELAY;
 }

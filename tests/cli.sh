@@ -358,6 +358,19 @@ signals_reach_every_rank_once() {
 		fail "signals came twice: $(wc -l <"$work/signals")"
 }
 
+signals_reach_ranks_in_groups_of_their_own() {
+	local launcher
+	rm -f "$work/ranks" "$work/signals" "$work/stop"
+	WORK=$work "$shunt" run -n 2 timeout 60 sh -c "$counting_rank" \
+		2>/dev/null &
+	launcher=$!
+	wait_until lines_are "$work/ranks" 2 || fail "no ranks came up"
+	kill -USR1 $launcher
+	wait_until lines_are "$work/signals" 2 || fail "the signal was lost"
+	touch "$work/stop"
+	wait $launcher
+}
+
 ctrl_c_reaches_every_rank_once() {
 	local terminal
 	rm -f "$work/ranks" "$work/signals" "$work/stop"
@@ -425,6 +438,7 @@ all_tests=(
 	only_rank_0_reads_stdin
 	tags_name_the_rank_of_each_line
 	signals_reach_every_rank_once
+	signals_reach_ranks_in_groups_of_their_own
 	ctrl_c_reaches_every_rank_once
 	what_is_typed_reaches_rank_0
 	nothing_outlives_the_job
