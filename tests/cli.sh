@@ -333,12 +333,16 @@ tags_name_the_rank_of_each_line() {
 	says err "[1] b"
 }
 
-# Ranks write their pid, then how often they were signalled.
+# Ranks write their pid when they start, and each time they are signalled.
 counting_rank='
-	trap "echo got >>$WORK/signals" INT TERM HUP USR1
+	trap "echo $$ >>$WORK/signals" INT TERM HUP USR1
 	echo $$ >>$WORK/ranks
 	i=0
 	while [ $i -lt 600 ] && [ ! -f $WORK/stop ]; do sleep 0.1; i=$((i+1)); done'
+
+signalled_ranks_are() {
+	[ -f "$work/signals" ] && [ "$(sort -u "$work/signals" | wc -l)" = "$1" ]
+}
 
 signals_reach_every_rank_once() {
 	local launcher signal count=0
@@ -365,8 +369,8 @@ signals_reach_ranks_in_groups_of_their_own() {
 		2>/dev/null &
 	launcher=$!
 	wait_until lines_are "$work/ranks" 2 || fail "no ranks came up"
-	kill -USR1 $launcher
-	wait_until lines_are "$work/signals" 2 || fail "the signal was lost"
+	kill -HUP $launcher # timeout passes it on, to its group too
+	wait_until signalled_ranks_are 2 || fail "the signal was lost"
 	touch "$work/stop"
 	wait $launcher
 }
