@@ -1,0 +1,600 @@
+/*
+ * The meeting over TCP among strangers and impostors, and the frames by which
+ * they are told from ranks.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "bootstrap/net.h"
+#include "bootstrap/report.h"
+#include "bootstrap/visitor.h"
+#include "support/leftovers.h"
+#include "support/meet.h"
+
+#define MAX_STRANGERS 1000
+#define WAIT_NS       (1000 * MEET_MS) /* the deadline of who must fail */
+
+static struct meet_call calls[MEET_MAX_RANKS];
+static int strangers[MAX_STRANGERS];
+static const int32_t only_root[] = {0, -1};
+
+static void prepare_all(int32_t num_ranks)
+{
+	uint16_t port = meet_free_port();
+
+	for (int32_t rank = 0; rank < num_ranks; rank++)
+		meet_prepare_tcp(
+			&calls[rank], port, rank, num_ranks, MEET_LONG_NS);
+}
+
+static void find_door(struct net_addresses *addresses)
+{
+	assert_null(net_resolve(
+		meet_address(), calls[0].bootstrap.port, addresses));
+}
+
+/* A stranger at the root's door; waits until there is one. */
+static int knock(void)
+{
+	struct net_addresses door;
+	int fd;
+
+	find_door(&door);
+	do {
+		fd = net_connect(&door.list[0], clock_deadline(MEET_LONG_NS));
+		if (fd < 0)
+			net_sleep(clock_deadline(MEET_MS));
+	} while (fd < 0);
+	return fd;
+}
+
+static void say(int fd, const void *bytes, size_t num_bytes)
+{
+	/* The root may have hung up already. */
+	(void)send(fd, bytes, num_bytes, MSG_NOSIGNAL);
+}
+
+/* Lets the other ranks in now that strangers are, and checks the outcome. */
+static void meet_among_strangers(int32_t num_ranks)
+{
+	for (int32_t rank = 1; rank < num_ranks; rank++)
+		meet_start(&calls[rank]);
+	for (int32_t rank = 0; rank < num_ranks; rank++)
+		meet_finish(&calls[rank]);
+	meet_check(calls, num_ranks);
+}
+
+/* ---- strangers --------------------------------------------------------- */
+
+static void send_garbage(int fd)
+{
+	uint8_t garbage[1000];
+
+	for (size_t i = 0; i < sizeof(garbage); i++)
+		garbage[i] = (uint8_t)(i * 37 + 11);
+	say(fd, garbage, sizeof(garbage));
+}
+
+static void send_http(int fd)
+{
+	say(fd, "GET / HTTP/1.0\r\n\r\n", 18);
+}
+
+static void send_magic_and_stop(int fd)
+{
+	say(fd, "\r\nShunt\n\1\0", 10);
+}
+
+static void send_nothing(int fd)
+{
+	(void)fd;
+}
+
+static void half_close(int fd)
+{
+	shutdown(fd, SHUT_WR);
+}
+
+/* A hello that was good on another connection. */
+static void replay(int fd)
+{
+	uint8_t key[WIRE_KEY_BYTES];
+	uint8_t old_root[WIRE_ROOT_HELLO_BYTES];
+	uint8_t hello[WIRE_CLIENT_HELLO_BYTES];
+	struct wire_client client = {.version = calls[0].version,
+		.rank = 1,
+		.num_ranks = 4,
+		.blob_bytes = MEET_BLOB_BYTES};
+
+	wire_derive_key(key, calls[0].bootstrap.key, calls[0].bootstrap.job);
+	wire_write_root_hello(old_root, &calls[0].version);
+	wire_write_client_hello(hello, &client, key, old_root);
+	say(fd, hello, sizeof(hello));
+}
+
+static void strangers_of_every_kind_are_ignored(void **state)
+{
+	static void (*const kinds[])(int) = {send_garbage, send_http,
+		send_magic_and_stop, send_nothing, half_close, replay};
+	int num_kinds = (int)(sizeof(kinds) / sizeof(kinds[0]));
+
+	(void)state;
+	prepare_all(4);
+	meet_start(&calls[0]);
+	for (int i = 0; i < num_kinds; i++) {
+		strangers[i] = knock();
+		kinds[i](strangers[i]);
+	}
+	meet_among_strangers(4);
+	for (int i = 0; i < num_kinds; i++)
+		close(strangers[i]);
+}
+
+static void a_thousand_that_come_and_go_are_ignored(void **state)
+{
+	(void)state;
+	prepare_all(4);
+	meet_start(&calls[0]);
+	for (int i = 0; i < MAX_STRANGERS; i++)
+		close(knock());
+	meet_among_strangers(4);
+}
+
+static void hundreds_that_stay_and_say_nothing_are_ignored(void **state)
+{
+	int num_strangers = 300; /* far more than the root has places for */
+
+	(void)state;
+	prepare_all(4);
+	meet_start(&calls[0]);
+	for (int i = 0; i < num_strangers; i++)
+		strangers[i] = knock();
+	meet_among_strangers(4);
+	for (int i = 0; i < num_strangers; i++)
+		close(strangers[i]);
+}
+
+/* 0 bytes: the root hung up. */
+static ssize_t drain(int fd)
+{
+	uint8_t bytes[256];
+	ssize_t got;
+
+	do {
+		assert_int_equal(
+			net_wait_readable(fd, clock_deadline(MEET_LONG_NS)), 0);
+		got = recv(fd, bytes, sizeof(bytes), 0);
+	} while (got > 0);
+	return got;
+}
+
+static void who_says_too_little_is_shown_out(void **state)
+{
+	int fd;
+
+	(void)state;
+	prepare_all(2);
+	meet_start(&calls[0]);
+	fd = knock();
+	send_magic_and_stop(fd);
+	assert_int_equal(drain(fd), 0);
+	close(fd);
+	meet_among_strangers(2);
+}
+
+static void who_has_another_key_or_job_is_told_at_its_deadline(void **state)
+{
+	(void)state;
+	prepare_all(2);
+	meet_start(&calls[0]);
+	close(knock());
+	meet_prepare_tcp(&calls[2], calls[0].bootstrap.port, 1, 2, WAIT_NS);
+	calls[3] = calls[2];
+	strcpy(calls[2].bootstrap.key, "wrong");
+	strcpy(calls[3].bootstrap.job, "wrong");
+	meet_run_all(&calls[2], 2);
+	meet_check_error(&calls[2], SHUNT_TIMEOUT, only_root,
+		"another SHUNT_KEY or SHUNT_JOB");
+	meet_check_error(&calls[3], SHUNT_TIMEOUT, only_root,
+		"another SHUNT_KEY or SHUNT_JOB");
+	meet_among_strangers(2);
+}
+
+/* ---- impostors: something else where rank 0 should be ------------------ */
+
+struct impostor {
+	pthread_t thread;
+	int listener;
+	int num_served; /* connections before it leaves; 0: until stopped */
+	const void *greeting;
+	size_t greeting_bytes;
+	size_t num_read; /* bytes taken before the answer */
+	size_t answer_bytes;
+};
+
+static void serve(const struct impostor *impostor, int fd)
+{
+	uint8_t bytes[1024] = {0};
+	int64_t until = clock_deadline(MEET_LONG_NS);
+
+	say(fd, impostor->greeting, impostor->greeting_bytes);
+	if (impostor->num_read > 0 &&
+		net_read(fd, bytes, impostor->num_read, until) == 0)
+		say(fd, bytes, impostor->answer_bytes);
+	drain(fd);
+}
+
+static void *run_impostor(void *argument)
+{
+	struct impostor *impostor = argument;
+
+	for (int i = 0; i == 0 || i != impostor->num_served; i++) {
+		int64_t until = clock_deadline(MEET_LONG_NS);
+		int fd;
+
+		if (net_wait_readable(impostor->listener, until) != 0)
+			break;
+		fd = net_accept(impostor->listener);
+		if (fd < 0)
+			break; /* stopped */
+		serve(impostor, fd);
+		close(fd);
+	}
+	return NULL;
+}
+
+static void start_impostor(struct impostor *impostor)
+{
+	struct net_addresses door;
+
+	find_door(&door);
+	impostor->listener = net_listen(&door.list[0]);
+	assert_true(impostor->listener >= 0);
+	assert_int_equal(
+		pthread_create(&impostor->thread, NULL, run_impostor, impostor),
+		0);
+}
+
+static void stop_impostor(struct impostor *impostor)
+{
+	shutdown(impostor->listener, SHUT_RDWR);
+	pthread_join(impostor->thread, NULL);
+	close(impostor->listener);
+}
+
+/* Meets an impostor alone until the deadline; its words must be told. */
+static void check_told(struct impostor *impostor, const char *words)
+{
+	prepare_all(2);
+	start_impostor(impostor);
+	calls[1].span_ns = WAIT_NS;
+	meet_run(&calls[1]);
+	stop_impostor(impostor);
+	meet_check_error(&calls[1], SHUNT_TIMEOUT, only_root, words);
+}
+
+static void one_that_is_not_shunt_is_told(void **state)
+{
+	struct impostor impostor = {
+		.greeting = "220 mail.example.org ESMTP ready, and a lot of "
+			    "other words to fill a hello",
+		.greeting_bytes = 74,
+	};
+
+	(void)state;
+	check_told(&impostor, "not Shunt answers");
+}
+
+static void one_that_is_silent_is_told(void **state)
+{
+	struct impostor impostor = {.greeting_bytes = 0};
+
+	(void)state;
+	check_told(&impostor, "says nothing");
+}
+
+static void one_that_greets_but_has_no_key_is_not_believed(void **state)
+{
+	uint8_t greeting[WIRE_ROOT_HELLO_BYTES];
+	struct impostor impostor = {
+		.greeting = greeting,
+		.greeting_bytes = sizeof(greeting),
+		.num_read = WIRE_CLIENT_HELLO_BYTES + MEET_BLOB_BYTES +
+			    WIRE_SEAL_BYTES,
+		.answer_bytes = 1000,
+	};
+
+	(void)state;
+	prepare_all(2);
+	wire_write_root_hello(greeting, &calls[0].version);
+	check_told(&impostor, "does not know the job's key");
+}
+
+static void after_an_impostor_the_real_root_is_found(void **state)
+{
+	struct impostor impostor = {
+		.greeting = "hello, is it me you are looking for? it is not, "
+			    "nor is it you I look for",
+		.greeting_bytes = 71,
+		.num_served = 1,
+	};
+
+	(void)state;
+	prepare_all(2);
+	start_impostor(&impostor);
+	meet_start(&calls[1]);
+	pthread_join(impostor.thread, NULL);
+	close(impostor.listener);
+	meet_run(&calls[0]);
+	meet_finish(&calls[1]);
+	meet_check(calls, 2);
+}
+
+/* ---- frames ------------------------------------------------------------ */
+
+struct handshake {
+	struct visitor_terms terms;
+	struct visitor visitor;
+	uint8_t bytes[WIRE_CLIENT_HELLO_BYTES + WIRE_MAX_BODY];
+	size_t num_bytes;
+	uint8_t blob[MEET_BLOB_BYTES];
+};
+
+static void prepare_handshake(
+	struct handshake *shake, const struct wire_client *client)
+{
+	struct wire_session session;
+
+	memset(shake, 0, sizeof(*shake));
+	wire_derive_key(shake->terms.key, "key", "job");
+	shake->terms.version = client->version;
+	shake->terms.blob_bytes = MEET_BLOB_BYTES;
+	memset(shake->blob, 0x5a, sizeof(shake->blob));
+	visitor_greet(&shake->visitor, &shake->terms);
+	wire_write_client_hello(shake->bytes, client, shake->terms.key,
+		shake->visitor.root_hello);
+	wire_derive_session(&session, shake->terms.key,
+		shake->visitor.root_hello, shake->bytes);
+	wire_seal(shake->bytes + WIRE_CLIENT_HELLO_BYTES, shake->blob,
+		sizeof(shake->blob), session.up);
+	shake->num_bytes = WIRE_CLIENT_HELLO_BYTES + client->body_bytes;
+}
+
+/* Feeds the bytes in pieces of at most `piece`, until they or the visitor's
+ * patience are at their end. */
+static enum visitor_stage feed(struct handshake *shake, size_t piece)
+{
+	struct visitor *visitor = &shake->visitor;
+	size_t done = 0;
+
+	while (done < shake->num_bytes && visitor->stage < VISITOR_PROVEN) {
+		size_t wanted;
+		uint8_t *space = visitor_space(visitor, &wanted);
+		size_t take = wanted < piece ? wanted : piece;
+
+		memcpy(space, shake->bytes + done, take);
+		visitor_take(visitor, &shake->terms, take);
+		done += take;
+	}
+	return visitor->stage;
+}
+
+static const struct wire_client good_client = {
+	.version = {1, 2, 3},
+	.rank = 5,
+	.num_ranks = 8,
+	.blob_bytes = MEET_BLOB_BYTES,
+	.body_bytes = MEET_BLOB_BYTES + WIRE_SEAL_BYTES,
+	.instance = "instance of 5",
+};
+
+static void a_hello_may_come_in_any_pieces(void **state)
+{
+	struct handshake *shake = malloc(sizeof(*shake));
+
+	(void)state;
+	for (size_t piece = 1; piece < 200; piece++) {
+		prepare_handshake(shake, &good_client);
+		assert_int_equal(feed(shake, piece), VISITOR_PROVEN);
+		assert_int_equal(shake->visitor.hello.rank, 5);
+		assert_int_equal(shake->visitor.hello.num_ranks, 8);
+		assert_memory_equal(
+			shake->visitor.blob, shake->blob, MEET_BLOB_BYTES);
+	}
+	free(shake);
+}
+
+static void a_hello_with_any_bit_changed_proves_nothing(void **state)
+{
+	struct handshake *shake = malloc(sizeof(*shake));
+	size_t num_bits = 8 * (WIRE_CLIENT_HELLO_BYTES + MEET_BLOB_BYTES +
+				      WIRE_SEAL_BYTES);
+
+	(void)state;
+	for (size_t bit = 0; bit < num_bits; bit++) {
+		prepare_handshake(shake, &good_client);
+		shake->bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_int_equal(feed(shake, SIZE_MAX), VISITOR_STRANGER);
+	}
+	free(shake);
+}
+
+static void impossible_numbers_are_refused_even_with_the_key(void **state)
+{
+	struct handshake *shake = malloc(sizeof(*shake));
+	struct wire_client bad[5];
+
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		bad[i] = good_client;
+	bad[0].rank = 8;
+	bad[1].rank = UINT32_MAX;
+	bad[2].num_ranks = BOOTSTRAP_MAX_RANKS + 1;
+	bad[3].body_bytes = WIRE_MAX_BODY + 1;
+	bad[4].body_bytes = 7; /* not what a blob takes */
+	for (int i = 0; i < 5; i++) {
+		prepare_handshake(shake, &bad[i]);
+		if (shake->num_bytes > sizeof(shake->bytes))
+			shake->num_bytes = sizeof(shake->bytes);
+		assert_int_equal(feed(shake, SIZE_MAX), VISITOR_STRANGER);
+	}
+	free(shake);
+}
+
+static void a_body_of_another_version_is_not_read(void **state)
+{
+	struct handshake *shake = malloc(sizeof(*shake));
+	struct wire_client other = good_client;
+
+	(void)state;
+	other.body_bytes = WIRE_MAX_BODY;
+	prepare_handshake(shake, &other);
+	shake->terms.version.minor++;
+	assert_int_equal(feed(shake, SIZE_MAX), VISITOR_PROVEN);
+	assert_false(visitor_is_akin(&shake->visitor, &shake->terms));
+	free(shake);
+}
+
+static void keys_differ_by_text_and_by_job(void **state)
+{
+	static const char *const pairs[][2] = {{"", ""}, {"a", ""}, {"", "a"},
+		{"b", "a"}, {"ab", ""}, {"a", "b"}, {"", "ab"}, {"ba", ""}};
+	uint8_t keys[8][WIRE_KEY_BYTES];
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		wire_derive_key(keys[i], pairs[i][0], pairs[i][1]);
+		for (int j = 0; j < i; j++)
+			assert_memory_not_equal(
+				keys[i], keys[j], WIRE_KEY_BYTES);
+	}
+}
+
+static void what_is_sealed_opens_with_its_key_alone(void **state)
+{
+	uint8_t key[WIRE_KEY_BYTES] = {1};
+	uint8_t sealed[5 + WIRE_SEAL_BYTES];
+	uint8_t plain[sizeof(sealed)] = {0};
+
+	(void)state;
+	wire_seal(sealed, "hello", 5, key);
+	assert_true(wire_open(plain, sealed, sizeof(sealed), key));
+	assert_memory_equal(plain, "hello", 5);
+	for (size_t cut = 0; cut < sizeof(sealed); cut++)
+		assert_false(wire_open(plain, sealed, cut, key));
+	key[31] ^= 1;
+	assert_false(wire_open(plain, sealed, sizeof(sealed), key));
+	key[31] ^= 1;
+	assert_true(wire_open(sealed, sealed, sizeof(sealed), key));
+	assert_memory_equal(sealed, "hello", 5);
+}
+
+static void a_verdict_is_read_as_it_was_written(void **state)
+{
+	struct wire_verdict verdict = {SHUNT_TIMEOUT, 50, "secret"};
+	struct wire_verdict got;
+	uint8_t bytes[WIRE_VERDICT_BYTES];
+
+	(void)state;
+	wire_write_verdict(bytes, &verdict);
+	assert_true(wire_read_verdict(bytes, &got));
+	assert_int_equal(got.status, SHUNT_TIMEOUT);
+	assert_int_equal(got.table_bytes, 50);
+	assert_memory_equal(got.secret, verdict.secret, 32);
+	verdict.table_bytes = WIRE_SEAL_BYTES - 1;
+	wire_write_verdict(bytes, &verdict);
+	assert_false(wire_read_verdict(bytes, &got));
+	verdict.table_bytes = UINT32_MAX;
+	wire_write_verdict(bytes, &verdict);
+	assert_false(wire_read_verdict(bytes, &got));
+	verdict.table_bytes = 50;
+	verdict.status = SHUNT_NUM_STATUSES;
+	wire_write_verdict(bytes, &verdict);
+	assert_false(wire_read_verdict(bytes, &got));
+}
+
+static void a_report_is_read_as_it_was_written(void **state)
+{
+	struct wire_report *report = malloc(sizeof(*report));
+	struct wire_report *got = malloc(sizeof(*got));
+	uint8_t *bytes = malloc(WIRE_MAX_REPORT);
+	size_t num_bytes;
+
+	(void)state;
+	report_start(report, "all of %d", BOOTSTRAP_MAX_RANKS);
+	for (int32_t rank = 0; rank <= BOOTSTRAP_MAX_RANKS; rank++)
+		report_add_rank(report, rank);
+	for (int i = 0; i < 2 * WIRE_MAX_MESSAGE; i++)
+		report_append(report, "x");
+	num_bytes = wire_write_report(bytes, report);
+	assert_int_equal(num_bytes, WIRE_MAX_REPORT);
+	assert_true(wire_read_report(bytes, num_bytes, got));
+	assert_string_equal(got->message, report->message);
+	assert_int_equal(got->num_ranks, BOOTSTRAP_MAX_RANKS);
+	assert_memory_equal(got->ranks, report->ranks, sizeof(report->ranks));
+	/* Cut in the ranks, or with more ranks than there may be. */
+	assert_false(wire_read_report(bytes, 3, got));
+	assert_false(wire_read_report(bytes, 4 * BOOTSTRAP_MAX_RANKS, got));
+	bytes[2] = 1;
+	assert_false(wire_read_report(bytes, num_bytes, got));
+	free(report);
+	free(got);
+	free(bytes);
+}
+
+static int count_descriptors(void **state)
+{
+	static int before;
+
+	before = leftovers_descriptors();
+	*state = &before;
+	return 0;
+}
+
+static int check_descriptors(void **state)
+{
+	const int *before = *state;
+
+	return leftovers_descriptors() == *before ? 0 : -1;
+}
+
+#define TEST(name)                       \
+	cmocka_unit_test_setup_teardown( \
+		name, count_descriptors, check_descriptors)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(strangers_of_every_kind_are_ignored),
+		TEST(a_thousand_that_come_and_go_are_ignored),
+		TEST(hundreds_that_stay_and_say_nothing_are_ignored),
+		TEST(who_says_too_little_is_shown_out),
+		TEST(who_has_another_key_or_job_is_told_at_its_deadline),
+		TEST(one_that_is_not_shunt_is_told),
+		TEST(one_that_is_silent_is_told),
+		TEST(one_that_greets_but_has_no_key_is_not_believed),
+		TEST(after_an_impostor_the_real_root_is_found),
+		TEST(a_hello_may_come_in_any_pieces),
+		TEST(a_hello_with_any_bit_changed_proves_nothing),
+		TEST(impossible_numbers_are_refused_even_with_the_key),
+		TEST(a_body_of_another_version_is_not_read),
+		TEST(keys_differ_by_text_and_by_job),
+		TEST(what_is_sealed_opens_with_its_key_alone),
+		TEST(a_verdict_is_read_as_it_was_written),
+		TEST(a_report_is_read_as_it_was_written),
+	};
+
+	return cmocka_run_group_tests_name(
+		"bootstrap_strangers", tests, NULL, NULL);
+}
