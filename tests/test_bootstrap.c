@@ -1,5 +1,4 @@
-/* The meeting over TCP, among ranks that mean well. Strangers and impostors
- * are in test_bootstrap_strangers.c. */
+/* The meeting over TCP, among ranks that mean well and are in time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +8,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,7 +26,6 @@
 
 static struct meet_call calls[MEET_MAX_RANKS];
 static const int32_t nobody[] = {-1};
-static const int32_t only_root[] = {0, -1};
 static const int32_t only_one[] = {1, -1};
 static const int32_t only_two[] = {2, -1};
 
@@ -245,163 +242,6 @@ static void a_rank_that_comes_twice_is_a_mismatch_on_every_rank(void **state)
 	check_all(4, SHUNT_MISMATCH, only_one, "rank 1 came more than once");
 }
 
-/* ---- too late ---------------------------------------------------------- */
-
-static void every_rank_names_those_that_are_missing(void **state)
-{
-	static const int32_t missing[] = {2, 4, -1};
-
-	(void)state;
-	prepare_all(5, 4 * HALF_SEC);
-	calls[2] = calls[3]; /* ranks 0, 1 and 3 come */
-	meet_run_all(calls, 3);
-	check_all(3, SHUNT_TIMEOUT, missing, "missing: rank 2 4");
-}
-
-static void a_rank_whose_time_is_up_first_learns_who_is_missing(void **state)
-{
-	(void)state;
-	prepare_all(3, 6 * HALF_SEC);
-	calls[1].span_ns = 2 * HALF_SEC;
-	meet_run_all(calls, 2);
-	/* Neither names the other: both came. */
-	check_all(2, SHUNT_TIMEOUT, only_two, "missing: rank 2");
-}
-
-static void a_rank_that_gave_up_may_come_back(void **state)
-{
-	(void)state;
-	prepare_all(3, MEET_LONG_NS);
-	meet_start(&calls[0]);
-	calls[1].span_ns = HALF_SEC;
-	meet_run(&calls[1]);
-	assert_int_equal(calls[1].status, SHUNT_TIMEOUT);
-	calls[1].span_ns = MEET_LONG_NS;
-	meet_start(&calls[1]);
-	meet_start(&calls[2]);
-	for (int32_t rank = 0; rank < 3; rank++)
-		meet_finish(&calls[rank]);
-	meet_check(calls, 3);
-}
-
-static void where_all_came_those_that_gave_up_are_named(void **state)
-{
-	(void)state;
-	prepare_all(3, 8 * HALF_SEC);
-	meet_start(&calls[0]);
-	calls[1].span_ns = 2 * HALF_SEC;
-	meet_run(&calls[1]);
-	meet_check_error(&calls[1], SHUNT_TIMEOUT, only_two, "missing: rank 2");
-	meet_start(&calls[2]);
-	meet_finish(&calls[0]);
-	meet_finish(&calls[2]);
-	meet_check_error(&calls[0], SHUNT_TIMEOUT, only_one, "missing: rank 1");
-	meet_check_error(&calls[2], SHUNT_TIMEOUT, only_one, "missing: rank 1");
-}
-
-static void without_a_root_its_address_is_named(void **state)
-{
-	char where[64];
-
-	(void)state;
-	prepare_all(2, HALF_SEC);
-	meet_run(&calls[1]);
-	snprintf(where, sizeof(where), "rank 0 at %s:%u", meet_address(),
-		calls[1].bootstrap.port);
-	meet_check_error(&calls[1], SHUNT_TIMEOUT, only_root, where);
-	assert_non_null(strstr(calls[1].message, strerror(ECONNREFUSED)));
-}
-
-static void a_deadline_in_the_past_does_not_wait(void **state)
-{
-	(void)state;
-	prepare_all(2, MEET_PAST_NS);
-	meet_run(&calls[0]);
-	meet_check_error(&calls[0], SHUNT_TIMEOUT, only_one, "missing: rank 1");
-	meet_run(&calls[1]);
-	meet_check_error(&calls[1], SHUNT_TIMEOUT, only_root, "deadline");
-}
-
-static void a_name_that_nobody_knows_is_tried_until_the_deadline(void **state)
-{
-	(void)state;
-	prepare_all(2, HALF_SEC);
-	set_address(2, "no-such-host.invalid");
-	meet_run(&calls[1]);
-	meet_check_error(
-		&calls[1], SHUNT_TIMEOUT, only_root, "no-such-host.invalid");
-	meet_run(&calls[0]);
-	meet_check_error(
-		&calls[0], SHUNT_SYSTEM, nobody, "no-such-host.invalid");
-}
-
-static void a_rank_that_dies_while_it_waits_may_be_replaced(void **state)
-{
-	pid_t child;
-
-	(void)state;
-	prepare_all(3, MEET_LONG_NS);
-	child = fork();
-	if (child == 0) {
-		meet_run(&calls[1]);
-		_exit(0);
-	}
-	meet_start(&calls[0]);
-	sleep_ns(HALF_SEC);
-	assert_int_equal(kill(child, SIGKILL), 0);
-	assert_int_equal(waitpid(child, NULL, 0), child);
-	meet_start(&calls[2]);
-	sleep_ns(MEET_SHORT_NS);
-	meet_start(&calls[1]);
-	for (int32_t rank = 0; rank < 3; rank++)
-		meet_finish(&calls[rank]);
-	meet_check(calls, 3);
-}
-
-static void a_rank_that_died_while_it_waited_is_missing(void **state)
-{
-	pid_t child;
-
-	(void)state;
-	prepare_all(3, 8 * HALF_SEC);
-	child = fork();
-	if (child == 0) {
-		meet_run(&calls[1]);
-		_exit(0);
-	}
-	meet_start(&calls[0]);
-	sleep_ns(HALF_SEC);
-	assert_int_equal(kill(child, SIGKILL), 0);
-	assert_int_equal(waitpid(child, NULL, 0), child);
-	meet_start(&calls[2]);
-	meet_finish(&calls[0]);
-	meet_finish(&calls[2]);
-	meet_check_error(&calls[0], SHUNT_TIMEOUT, only_one, "missing: rank 1");
-	meet_check_error(&calls[2], SHUNT_TIMEOUT, only_one, "missing: rank 1");
-}
-
-static void a_root_that_dies_may_be_replaced(void **state)
-{
-	pid_t child;
-
-	(void)state;
-	prepare_all(3, MEET_LONG_NS);
-	child = fork();
-	if (child == 0) {
-		meet_run(&calls[0]);
-		_exit(0);
-	}
-	meet_start(&calls[1]);
-	sleep_ns(HALF_SEC);
-	assert_int_equal(kill(child, SIGKILL), 0);
-	assert_int_equal(waitpid(child, NULL, 0), child);
-	meet_start(&calls[0]);
-	meet_start(&calls[2]);
-	for (int32_t rank = 0; rank < 3; rank++)
-		meet_finish(&calls[rank]);
-	meet_check(calls, 3);
-}
-
 /* ---- addresses --------------------------------------------------------- */
 
 static void off_loopback_a_key_is_demanded(void **state)
@@ -506,32 +346,82 @@ static void sockets_are_closed_on_exec(void **state)
 	meet_check(calls, 3);
 }
 
-/* In a child with few descriptors; 0 if all is as it should be. */
-static int run_with_few_descriptors(void)
+static void leave_descriptors(int num_left)
 {
-	struct rlimit few = {.rlim_cur = 16, .rlim_max = 16};
+	int fds[64];
+	int num = 0;
+
+	while (num < 64 && (fds[num] = open("/dev/null", O_RDONLY)) >= 0)
+		num++;
+	while (num_left-- > 0 && num > 0)
+		close(fds[--num]);
+}
+
+/* One rank's call in a child with few descriptors, of which num_left are
+ * free. The exit status is 0 if it is told so. */
+static int run_with_few_descriptors(int32_t rank, int num_left)
+{
+	struct rlimit few = {.rlim_cur = 34, .rlim_max = 34};
 
 	if (setrlimit(RLIMIT_NOFILE, &few) != 0)
 		return 1;
-	meet_run(&calls[0]);
-	if (calls[0].status != SHUNT_SYSTEM)
+	leave_descriptors(num_left);
+	meet_run(&calls[rank]);
+	if (calls[rank].status != SHUNT_SYSTEM)
 		return 2;
-	return strstr(calls[0].message, "ulimit -n") ? 0 : 3;
+	return strstr(calls[rank].message, "ulimit -n") ? 0 : 3;
 }
 
-static void too_few_descriptors_are_told(void **state)
+static pid_t fork_with_few_descriptors(int32_t rank, int num_left)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(run_with_few_descriptors(rank, num_left));
+	return child;
+}
+
+static void check_child(pid_t child)
 {
 	int child_status;
-	pid_t child;
 
-	(void)state;
-	prepare_all(32, MEET_LONG_NS);
-	child = fork();
-	if (child == 0)
-		_exit(run_with_few_descriptors());
 	assert_int_equal(waitpid(child, &child_status, 0), child);
 	assert_true(WIFEXITED(child_status));
 	assert_int_equal(WEXITSTATUS(child_status), 0);
+}
+
+static void a_limit_too_low_for_the_root_is_told_at_once(void **state)
+{
+	(void)state;
+	prepare_all(MEET_MAX_RANKS, MEET_LONG_NS);
+	check_child(fork_with_few_descriptors(0, 20));
+}
+
+static void a_rank_without_descriptors_is_told(void **state)
+{
+	(void)state;
+	prepare_all(2, MEET_LONG_NS);
+	check_child(fork_with_few_descriptors(1, 0));
+}
+
+static void a_root_that_runs_out_of_descriptors_tells_who_is_there(void **state)
+{
+	int num_told = 0;
+	pid_t child;
+
+	(void)state;
+	prepare_all(8, 4 * HALF_SEC);
+	child = fork_with_few_descriptors(0, 3); /* itself and two ranks */
+	for (int32_t rank = 1; rank < 8; rank++)
+		meet_start(&calls[rank]);
+	for (int32_t rank = 1; rank < 8; rank++) {
+		meet_finish(&calls[rank]);
+		num_told += calls[rank].status == SHUNT_SYSTEM;
+		if (calls[rank].status != SHUNT_SYSTEM)
+			assert_int_equal(calls[rank].status, SHUNT_TIMEOUT);
+	}
+	assert_int_equal(num_told, 2);
+	check_child(child);
 }
 
 static int count_descriptors(void **state)
@@ -573,22 +463,14 @@ int main(void)
 		TEST(ranks_beyond_the_roots_size_learn_of_it_too),
 		TEST(a_mismatch_does_not_wait_for_ranks_that_never_come),
 		TEST(a_rank_that_comes_twice_is_a_mismatch_on_every_rank),
-		TEST(every_rank_names_those_that_are_missing),
-		TEST(a_rank_whose_time_is_up_first_learns_who_is_missing),
-		TEST(a_rank_that_gave_up_may_come_back),
-		TEST(where_all_came_those_that_gave_up_are_named),
-		TEST(without_a_root_its_address_is_named),
-		TEST(a_deadline_in_the_past_does_not_wait),
-		TEST(a_name_that_nobody_knows_is_tried_until_the_deadline),
-		TEST(a_rank_that_dies_while_it_waits_may_be_replaced),
-		TEST(a_rank_that_died_while_it_waited_is_missing),
-		TEST(a_root_that_dies_may_be_replaced),
 		TEST(off_loopback_a_key_is_demanded),
 		TEST(a_root_elsewhere_than_its_address_is_told),
 		TEST(a_port_in_use_is_told),
 		TEST(the_root_listens_at_its_address_alone),
 		TEST(sockets_are_closed_on_exec),
-		TEST(too_few_descriptors_are_told),
+		TEST(a_limit_too_low_for_the_root_is_told_at_once),
+		TEST(a_rank_without_descriptors_is_told),
+		TEST(a_root_that_runs_out_of_descriptors_tells_who_is_there),
 	};
 
 	return cmocka_run_group_tests_name("bootstrap", tests, NULL, NULL);

@@ -71,7 +71,8 @@ enum shunt_status bootstrap_resolve(
  *		  twice: on every rank (TCP), on the second comer alone, while
  *		  the meeting goes on (threads).
  *	INVALID	  blob_bytes; a host off loopback without a key.
- *	SYSTEM	  rank 0 cannot listen at the address; no more descriptors.
+ *	SYSTEM	  rank 0 cannot listen at the address, or is out of descriptors
+		  (told to those that reached it); this rank is out of them.
  *	NO_MEMORY
  * After a TIMEOUT the rank may meet again: it takes its place.
  */

@@ -234,6 +234,13 @@ static enum attempt try_address(
 	int fd = net_connect(address, step_deadline(client));
 	enum attempt attempt;
 
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+		return finish(
+			client, error_set_errno(SHUNT_SYSTEM,
+					"rank %d has no descriptor left to "
+					"reach rank 0 "
+					"(see `ulimit -n`)",
+					client->tcp->meeting->bootstrap->rank));
 	if (fd < 0)
 		return fail(client, ATTEMPT_ABSENT, "%s", strerror(errno));
 	attempt = shake_hands(client, fd);

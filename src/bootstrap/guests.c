@@ -18,6 +18,7 @@
 
 #define NUM_SPARE    64 /* slots for strangers */
 #define MAX_ARRIVALS 16 /* let in before the others are served again */
+#define CHANCE_NS    INT64_C(20000000)
 #define PROOF_NS     INT64_C(5000000000)
 
 static enum shunt_status count_slots(int32_t num_ranks, int *num_slots)
@@ -60,6 +61,7 @@ enum shunt_status guests_init(struct guests *guests, int32_t num_ranks)
 	for (size_t i = 0; i <= num_slots; i++)
 		guests->polls[i] = (struct pollfd){.fd = -1, .events = POLLIN};
 	guests->num_strangers = 0;
+	guests->shut_until = 0;
 	guests->last_proof = clock_now();
 	return SHUNT_OK;
 }
@@ -110,7 +112,7 @@ struct guest *guests_rank(const struct guests *guests, int i)
 
 int64_t guests_next_due(const struct guests *guests)
 {
-	int64_t due = INT64_MAX;
+	int64_t due = guests->shut_until ? guests->shut_until : INT64_MAX;
 
 	for (int i = 0; i < guests->num_slots; i++) {
 		if (is_unproven(guests, i) &&
@@ -141,15 +143,24 @@ static int find_oldest(const struct guests *guests)
 	return oldest;
 }
 
-/* Ends the wait of the unproven guest that is here longest. */
-static bool make_room(struct guests *guests)
+enum room { ROOM_NOW, ROOM_LATER, ROOM_NEVER };
+
+/* Ends the wait of the unproven guest that is here longest, or shuts the door
+ * until it has had its chance. */
+static enum room make_room(struct guests *guests)
 {
 	int oldest = find_oldest(guests);
+	int64_t chance_end;
 
 	if (oldest < 0)
-		return false;
+		return ROOM_NEVER;
+	chance_end = guests->list[oldest].arrived + CHANCE_NS;
+	if (clock_now() < chance_end) {
+		guests->shut_until = chance_end;
+		return ROOM_LATER;
+	}
 	turn_away(guests, oldest, "said too little before others came");
-	return true;
+	return ROOM_NOW;
 }
 
 static int find_free(const struct guests *guests)
@@ -167,10 +178,8 @@ static void let_in(struct guests *guests, int fd)
 	int slot = find_free(guests);
 	struct visitor *visitor;
 
-	if (slot < 0 && make_room(guests))
-		slot = find_free(guests);
 	if (slot < 0) {
-		close(fd); /* a rank tries again */
+		close(fd); /* more ranks than there should be; they try again */
 		return;
 	}
 	visitor = &guests->list[slot].visitor;
@@ -191,21 +200,46 @@ static bool is_shortage(int cause)
 	       cause == ENOMEM;
 }
 
-/* Only few at a time, so that a flood does not keep ranks from proving. */
+/*
+ * Lets in who waits before the door; only few at a time, so that a flood does
+ * not keep ranks from proving. False if not even one place is left: errno.
+ */
 static bool open_door(struct guests *guests)
 {
 	for (int i = 0; i < MAX_ARRIVALS; i++) {
-		int fd = net_accept(guests->polls[0].fd);
+		int fd;
 
-		if (fd >= 0)
-			let_in(guests, fd);
-		else if (is_shortage(errno) && !make_room(guests))
-			return false;
-		else if (errno == EAGAIN)
+		if (find_free(guests) < 0 && make_room(guests) == ROOM_LATER)
 			return true;
+		fd = net_accept(guests->polls[0].fd);
+		if (fd >= 0) {
+			let_in(guests, fd);
+			continue;
+		}
+		if (errno == EAGAIN)
+			return true;
+		if (is_shortage(errno)) {
+			enum room room = make_room(guests);
+
+			if (room != ROOM_NOW)
+				return room == ROOM_LATER;
+		}
 		/* else that connection failed; the next may do */
 	}
 	return true;
+}
+
+/* As above, unless it is shut for now. */
+static bool serve_door(struct guests *guests)
+{
+	bool is_good = true;
+
+	if (guests->shut_until <= clock_now())
+		guests->shut_until = 0;
+	if (guests->polls[0].revents && !guests->shut_until)
+		is_good = open_door(guests);
+	guests->polls[0].events = guests->shut_until ? 0 : POLLIN;
+	return is_good;
 }
 
 static void drop_earlier_self(struct guests *guests, int newer)
@@ -261,7 +295,7 @@ bool guests_serve(struct guests *guests)
 			guests->list[i].arrived <= latest_arrival)
 			turn_away(guests, i, "said too little in time");
 	}
-	return !guests->polls[0].revents || open_door(guests);
+	return serve_door(guests);
 }
 
 bool guests_push(

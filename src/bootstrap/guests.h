@@ -3,7 +3,9 @@
  *
  * Strangers must not stall or stop the job, whatever they do. So nothing here
  * blocks; a guest has a few seconds to prove itself; those who have not are
- * limited in number, and the oldest of them makes room for the next.
+ * limited in number, and the oldest of them makes room for the next. It has its
+ * chance first, or ranks that come all at once would drive each other out for
+ * ever: until then the next ones wait before the door.
  */
 #ifndef BOOTSTRAP_GUESTS_H
 #define BOOTSTRAP_GUESTS_H
@@ -27,6 +29,7 @@ struct guests {
 	struct pollfd *polls;
 	struct guest *list;
 	int num_strangers;
+	int64_t shut_until; /* the door, clock_now(); 0: it is open */
 	int64_t last_proof; /* when a rank came last; clock_now() */
 };
 
@@ -40,7 +43,8 @@ void guests_fini(struct guests *guests);
 /* The guest in slot `i` if it has proved to be a rank, else NULL. */
 struct guest *guests_rank(const struct guests *guests, int i);
 
-/* When the next guest must have proved itself; INT64_MAX if none is due. */
+/* When guests_serve() has something to do even if nothing is received;
+ * INT64_MAX if never. */
 int64_t guests_next_due(const struct guests *guests);
 
 /*
