@@ -23,19 +23,18 @@
 
 #define SUM_NUM_DTYPES 4 /* SHUNT_DTYPE_NONE .. SHUNT_DTYPE_BF16 */
 
-/*
- * out[hidden] becomes the sum of num_rows >= 0 rows of `hidden` elements;
- * zeros if there are none. `weights` (num_rows) may be NULL. Any alignment;
- * rows may be the same, but do not overlap out. The caller has called
- * fpenv_enter().
- */
-typedef void sum_rows_fn(void *out, const void *const *rows,
-	const float *weights, int64_t num_rows, int64_t hidden);
-
 struct sum_kernels {
 	const char *name;
-	/* By type of the rows and of out: F32, F16, BF16; the rest is NULL. */
-	sum_rows_fn *rows[SUM_NUM_DTYPES][SUM_NUM_DTYPES];
+	/*
+	 * By type of the rows and of out: F32, F16, BF16; the rest is NULL.
+	 * out[hidden] becomes the sum of num_rows >= 0 rows of `hidden`
+	 * elements; zeros if there are none. `weights` (num_rows) may be NULL.
+	 * Any alignment; rows may be the same, but do not overlap out. The
+	 * caller has called fpenv_enter().
+	 */
+	void (*rows[SUM_NUM_DTYPES][SUM_NUM_DTYPES])(void *out,
+		const void *const *rows, const float *weights,
+		int64_t num_rows, int64_t hidden);
 };
 
 /* The table of simd_level(). Never NULL. */

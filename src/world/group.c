@@ -1,0 +1,480 @@
+/* Groups: members find each other, and gather; see group.h. */
+#include "world/group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/guard.h"
+#include "base/order.h"
+#include "world/group_key.h"
+#include "world/wait.h"
+#include "world/world.h"
+
+#define DEFAULT_DEADLINE_NS INT64_C(60000000000)
+
+const char *group_rank_text(
+	const struct shunt_group *group, int32_t rank, char text[48])
+{
+	int32_t member = group->members[rank];
+
+	if (member == rank)
+		snprintf(text, 48, "rank %d", rank);
+	else
+		snprintf(text, 48, "rank %d (world rank %d)", rank, member);
+	return text;
+}
+
+/* ---- the region ------------------------------------------------------- */
+
+static uint64_t region_bytes(int32_t size)
+{
+	return sizeof(struct group_region) +
+	       2 * (uint64_t)size * sizeof(struct line);
+}
+
+static uint64_t arrived_off(int32_t member)
+{
+	return sizeof(struct group_region) +
+	       (uint64_t)member * sizeof(struct line);
+}
+
+static uint64_t closed_off(const struct shunt_group *group, int32_t member)
+{
+	return arrived_off(group->size + member);
+}
+
+static struct group_region *region_of(
+	const struct shunt_group *group, int32_t member)
+{
+	struct peer *peer = group->peers[member];
+
+	return peer->ops->map(
+		peer, group->region_off[member], group->region_bytes);
+}
+
+/* Adds 1 to a counter of `member`'s region. A signal to a lost member goes
+ * nowhere, which is right: the waits notice the loss. */
+static void region_signal(
+	struct shunt_group *group, int32_t member, uint64_t counter_off)
+{
+	struct peer *peer = group->peers[member];
+	bool again = true;
+
+	while (again) {
+		again = false;
+		if (peer->ops->put(peer, 0, NULL, 0,
+			    group->region_off[member] + counter_off, 1,
+			    &again) != SHUNT_OK)
+			return;
+		peer->ops->progress(peer);
+	}
+}
+
+/* ---- gather ----------------------------------------------------------- */
+
+struct gather_waiter {
+	struct waiter waiter;
+	const struct line *arrived;
+	uint64_t count;
+	int32_t cursor; /* members before it have arrived */
+};
+
+static bool gather_awaits(struct waiter *waiter, int32_t rank)
+{
+	struct gather_waiter *self = (struct gather_waiter *)waiter;
+
+	return order_acquire(&self->arrived[rank].value) < self->count;
+}
+
+static bool gather_ready(struct waiter *waiter)
+{
+	struct gather_waiter *self = (struct gather_waiter *)waiter;
+
+	while (self->cursor < waiter->group->size &&
+		!gather_awaits(waiter, self->cursor))
+		self->cursor++;
+	return self->cursor == waiter->group->size;
+}
+
+static enum shunt_status gather_wait(
+	struct shunt_group *group, const char *what, int64_t deadline)
+{
+	struct gather_waiter self = {
+		.waiter = {.group = group,
+			.what = what,
+			.ready = gather_ready,
+			.awaits = gather_awaits},
+		.arrived = region_of(group, group->rank)->lines,
+		.count = group->num_gathers,
+	};
+
+	return wait_for(&self.waiter, deadline);
+}
+
+/* Copies the post of each member out; sizes come from peers. */
+static enum shunt_status gather_collect(const struct shunt_group *group,
+	const struct post *mine, struct gathered *gathered)
+{
+	uint64_t bytes = mine->num_bytes;
+	uint8_t *blobs = malloc((size_t)group->size * bytes + 1);
+	char name[48];
+
+	if (!blobs)
+		return error_set(SHUNT_NO_MEMORY,
+			"rank %d: no memory for what %d ranks bring",
+			group->rank, group->size);
+	for (int32_t r = 0; r < group->size; r++) {
+		const struct group_region *region = region_of(group, r);
+		const struct post *post = &region->post[group->num_gathers & 1];
+
+		if (post->tag != mine->tag || post->num_bytes != bytes) {
+			free(blobs);
+			error_set(SHUNT_MISMATCH,
+				"%s makes something else on the group than "
+				"rank %d: calls must be in the same order on "
+				"all ranks",
+				group_rank_text(group, r, name), group->rank);
+			error_add_rank(r);
+			return SHUNT_MISMATCH;
+		}
+		memcpy(blobs + (uint64_t)r * bytes, post->bytes, bytes);
+	}
+	gathered->blob_bytes = bytes;
+	gathered->blobs = blobs;
+	return SHUNT_OK;
+}
+
+/*
+ * A post is written over two gathers later. By then every member has arrived
+ * at the gather in between, that is, has left the first.
+ */
+enum shunt_status group_gather(struct shunt_group *group, uint64_t tag,
+	const void *blob, uint64_t blob_bytes, int64_t deadline,
+	struct gathered *gathered)
+{
+	struct post *post;
+	enum shunt_status status;
+
+	if (group->broken)
+		return error_set(SHUNT_STATE,
+			"rank %d: an earlier collective call on this group "
+			"failed; make a new group",
+			group->rank);
+	group->num_gathers++;
+	post = &region_of(group, group->rank)->post[group->num_gathers & 1];
+	post->tag = tag;
+	post->num_bytes = blob_bytes;
+	memcpy(post->bytes, blob, blob_bytes);
+	world_beat(group->world, BEAT_GROUP, group->num_gathers);
+	for (int32_t r = 0; r < group->size; r++)
+		region_signal(group, r, arrived_off(group->rank));
+
+	status = gather_wait(group, "a collective creation", deadline);
+	if (status == SHUNT_OK)
+		status = gather_collect(group, post, gathered);
+	group->broken = status != SHUNT_OK;
+	return status;
+}
+
+/* ---- creation --------------------------------------------------------- */
+
+/* Entry of `key` in a rank's directory, NULL if there is none. Peers only
+ * read; the offset is checked by map() at each use. */
+static struct directory_entry *directory_find(
+	struct control *control, uint64_t key)
+{
+	for (int i = 0; i < CONTROL_MAX_GROUPS; i++)
+		if (order_acquire(&control->directory[i].key) == key)
+			return &control->directory[i];
+	return NULL;
+}
+
+static enum shunt_status directory_publish(struct shunt_group *group)
+{
+	struct shunt_world *world = group->world;
+	struct directory_entry *entry;
+
+	pthread_mutex_lock(&world->lock);
+	entry = directory_find(world->control, 0);
+	if (entry) {
+		order_publish(&entry->offset, group->region_off[group->rank]);
+		order_publish(&entry->key, group->key);
+	}
+	pthread_mutex_unlock(&world->lock);
+	if (!entry)
+		return error_set(SHUNT_STATE,
+			"rank %d: %d groups are alive, which is the limit",
+			group->rank, CONTROL_MAX_GROUPS);
+	for (int32_t r = 0; r < group->size; r++)
+		doorbell_ring(&group->peers[r]->control->doorbell);
+	return SHUNT_OK;
+}
+
+static void directory_withdraw(struct shunt_group *group)
+{
+	struct directory_entry *entry =
+		directory_find(group->world->control, group->key);
+
+	if (entry)
+		order_publish(&entry->key, 0);
+}
+
+struct meet_waiter {
+	struct waiter waiter;
+	struct shunt_group *group;
+	int32_t cursor;
+};
+
+static bool meet_awaits(struct waiter *waiter, int32_t rank)
+{
+	struct meet_waiter *self = (struct meet_waiter *)waiter;
+	struct shunt_group *group = self->group;
+
+	return !directory_find(group->peers[rank]->control, group->key);
+}
+
+static bool meet_ready(struct waiter *waiter)
+{
+	struct meet_waiter *self = (struct meet_waiter *)waiter;
+	struct shunt_group *group = self->group;
+
+	for (; self->cursor < group->size; self->cursor++) {
+		struct directory_entry *entry = directory_find(
+			group->peers[self->cursor]->control, group->key);
+
+		if (!entry)
+			return false;
+		group->region_off[self->cursor] = order_acquire(&entry->offset);
+	}
+	return true;
+}
+
+/* Checks what peers said about where their regions are. */
+static enum shunt_status regions_check(struct shunt_group *group)
+{
+	char name[48];
+
+	for (int32_t r = 0; r < group->size; r++) {
+		if (group->region_off[r] % sizeof(struct line) == 0 &&
+			region_of(group, r))
+			continue;
+		error_set(SHUNT_PEER_FAULT,
+			"%s says that its region is at offset %llu, outside "
+			"its segment",
+			group_rank_text(group, r, name),
+			(unsigned long long)group->region_off[r]);
+		error_add_rank(r);
+		return SHUNT_PEER_FAULT;
+	}
+	return SHUNT_OK;
+}
+
+/* Every member looks the others up; a first gather then tells all that all
+ * have done so, and from then on a member may leave at any time. */
+static enum shunt_status group_meet(struct shunt_group *group, int64_t deadline)
+{
+	struct meet_waiter self = {
+		.waiter = {.group = group,
+			.what = "the members of a group",
+			.ready = meet_ready,
+			.awaits = meet_awaits},
+		.group = group,
+	};
+	struct gathered gathered;
+	enum shunt_status status;
+
+	status = directory_publish(group);
+	if (status != SHUNT_OK)
+		return status;
+	status = wait_for(&self.waiter, deadline);
+	if (status == SHUNT_OK)
+		status = regions_check(group);
+	if (status == SHUNT_OK)
+		status = group_gather(
+			group, group->key, "", 0, deadline, &gathered);
+	if (status == SHUNT_OK)
+		free(gathered.blobs);
+	else
+		directory_withdraw(group);
+	return status;
+}
+
+static void group_free(struct shunt_group *group)
+{
+	pthread_mutex_destroy(&group->lock);
+	free(group->members);
+	free(group->peers);
+	free(group->region_off);
+	free(group);
+}
+
+static struct shunt_group *group_new(struct shunt_world *world,
+	const int32_t *ranks, int32_t num_ranks, const char *name)
+{
+	struct shunt_group *group = calloc(1, sizeof(*group));
+	size_t size = (size_t)num_ranks;
+
+	if (!group)
+		return NULL;
+	pthread_mutex_init(&group->lock, NULL);
+	group->world = world;
+	group->size = num_ranks;
+	group->members = calloc(size, sizeof(*group->members));
+	group->peers = calloc(size, sizeof(struct peer *));
+	group->region_off = calloc(size, sizeof(*group->region_off));
+	snprintf(group->name, sizeof(group->name), "%s", name);
+	if (!group->members || !group->peers || !group->region_off) {
+		group_free(group);
+		return NULL;
+	}
+	for (int32_t r = 0; r < num_ranks; r++) {
+		group->members[r] = ranks ? ranks[r] : r;
+		group->peers[r] = world->peers[group->members[r]];
+		if (group->members[r] == world->rank)
+			group->rank = r;
+	}
+	group->region_bytes = region_bytes(num_ranks);
+	return group;
+}
+
+/* Signals the members that this rank is done with their regions, and keeps
+ * the own one until they say the same. */
+static void group_close(struct shunt_group *group)
+{
+	for (int32_t r = 0; r < group->size; r++)
+		if (group->region_off[r])
+			region_signal(group, r, closed_off(group, group->rank));
+	retire_range(group->world, group->region_off[group->rank],
+		group->region_bytes,
+		group->region_off[group->rank] + closed_off(group, 0),
+		group->members, group->size);
+}
+
+static enum shunt_status group_make(struct shunt_world *world,
+	const int32_t *ranks, int32_t num_ranks, const char *name, bool whole,
+	int64_t deadline, struct shunt_group **out)
+{
+	struct shunt_group *group = group_new(world, ranks, num_ranks, name);
+	enum shunt_status status;
+
+	if (!group)
+		return error_set(SHUNT_NO_MEMORY,
+			"rank %d: no memory for a group of %d ranks",
+			world->rank, num_ranks);
+	retire_sweep(world);
+	status = group_key_begin(group, whole);
+	if (status != SHUNT_OK)
+		goto free_group;
+	status = segment_alloc(world->segment, group->region_bytes, 0,
+		&group->region_off[group->rank]);
+	if (status != SHUNT_OK)
+		goto end_key;
+	status = group_meet(group, deadline);
+	if (status != SHUNT_OK)
+		goto close;
+	*out = group;
+	return SHUNT_OK;
+
+close:
+	group_close(group);
+end_key:
+	group_key_end(group, false);
+free_group:
+	group_free(group);
+	return status;
+}
+
+enum shunt_status group_create_world(
+	struct shunt_world *world, int64_t deadline, struct shunt_group **group)
+{
+	return group_make(
+		world, NULL, world->num_ranks, "", true, deadline, group);
+}
+
+/* ---- public ----------------------------------------------------------- */
+
+static enum shunt_status check_ranks(const struct shunt_world *world,
+	const int32_t *ranks, int32_t num_ranks)
+{
+	bool found = false;
+
+	if (num_ranks < 1 || num_ranks > world->num_ranks)
+		return error_set(SHUNT_INVALID,
+			"num_ranks is %d, must be 1 .. %d (rank %d)", num_ranks,
+			world->num_ranks, world->rank);
+	for (int32_t i = 0; i < num_ranks; i++) {
+		if (ranks[i] < 0 || ranks[i] >= world->num_ranks)
+			return error_set(SHUNT_INVALID,
+				"ranks[%d] is %d, must be 0 .. %d (rank %d)", i,
+				ranks[i], world->num_ranks - 1, world->rank);
+		found = found || ranks[i] == world->rank;
+		for (int32_t j = 0; j < i; j++)
+			if (ranks[j] == ranks[i])
+				return error_set(SHUNT_INVALID,
+					"ranks[%d] and ranks[%d] are both %d, "
+					"must be distinct (rank %d)",
+					j, i, ranks[i], world->rank);
+	}
+	if (!found)
+		return error_set(SHUNT_INVALID,
+			"ranks does not contain this rank, %d", world->rank);
+	return SHUNT_OK;
+}
+
+enum shunt_status shunt_group_create(struct shunt_world *world,
+	const int32_t *ranks, int32_t num_ranks, const char *name,
+	int64_t deadline_ns, struct shunt_group **group)
+{
+	enum shunt_status status;
+
+	if (!world || !group)
+		return error_set(SHUNT_NULL_ARGUMENT, "%s is NULL",
+			world ? "group" : "world");
+	status = guard_check(world->generation);
+	if (status != SHUNT_OK)
+		return status;
+	if (!ranks && num_ranks != 0)
+		return error_set(SHUNT_NULL_ARGUMENT,
+			"ranks is NULL with num_ranks %d; NULL goes with 0 "
+			"(rank %d)",
+			num_ranks, world->rank);
+	if (ranks)
+		status = check_ranks(world, ranks, num_ranks);
+	if (status != SHUNT_OK)
+		return status;
+	if (name && strlen(name) >= GROUP_NAME_BYTES)
+		return error_set(SHUNT_INVALID,
+			"name has %zu bytes, at most %d (rank %d)",
+			strlen(name), GROUP_NAME_BYTES - 1, world->rank);
+	if (deadline_ns < 0)
+		return error_set(SHUNT_INVALID,
+			"deadline_ns is %lld, must be >= 0 (rank %d)",
+			(long long)deadline_ns, world->rank);
+	return group_make(world, ranks, ranks ? num_ranks : world->num_ranks,
+		name ? name : "", false,
+		clock_deadline(deadline_ns ? deadline_ns : DEFAULT_DEADLINE_NS),
+		group);
+}
+
+void shunt_group_destroy(struct shunt_group *group)
+{
+	if (!group || guard_check(group->world->generation) != SHUNT_OK)
+		return;
+	directory_withdraw(group);
+	group_close(group);
+	group_key_end(group, true);
+	group_free(group);
+}
+
+int32_t shunt_group_rank(const struct shunt_group *group)
+{
+	return group ? group->rank : -1;
+}
+
+int32_t shunt_group_size(const struct shunt_group *group)
+{
+	return group ? group->size : -1;
+}

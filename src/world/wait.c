@@ -1,0 +1,173 @@
+/* The wait loop; see wait.h. */
+#include "world/wait.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/order.h"
+#include "world/world.h"
+
+#define SPIN_NS          50000   /* longer than a step's usual skew */
+#define CHECK_EVERY      64      /* spins between looks at the clock */
+#define YIELDS           16      /* before the first sleep */
+#define SLEEP_NS         5000000 /* bounds how late a death is noticed */
+#define REPORT_BYTES     768
+#define REPORT_MAX_RANKS 8
+
+int64_t wait_spin_ns(int32_t num_ranks)
+{
+	cpu_set_t allowed;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+		return 0;
+	return num_ranks <= CPU_COUNT(&allowed) ? SPIN_NS : 0;
+}
+
+/* Appends what `rank` last did, from its control page. */
+static int report_rank(char *text, size_t capacity,
+	const struct shunt_group *group, int32_t rank)
+{
+	const struct control *control = group->peers[rank]->control;
+	const struct beat *beat = &control->beat;
+	int64_t when = atomic_load_explicit(&beat->when, memory_order_relaxed);
+	char name[48];
+
+	return snprintf(text, capacity,
+		"%s (last in %s, step %llu, %.3f s ago)",
+		group_rank_text(group, rank, name),
+		world_phase_name(order_peek(&beat->phase)),
+		(unsigned long long)order_peek(&beat->epoch),
+		(double)(clock_now() - when) * 1e-9);
+}
+
+/* Sets the error about the ranks for which about() holds. */
+static enum shunt_status report(struct waiter *waiter, enum shunt_status status,
+	bool (*about)(struct waiter *, int32_t), const char *verb)
+{
+	const struct shunt_group *group = waiter->group;
+	char text[REPORT_BYTES] = "";
+	size_t used = 0;
+	int32_t num = 0;
+
+	for (int32_t r = 0; r < group->size; r++) {
+		if (!about(waiter, r))
+			continue;
+		if (num++ >= REPORT_MAX_RANKS || used + 160 > sizeof(text))
+			continue;
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s",
+			num > 1 ? ", " : "");
+		used += (size_t)report_rank(
+			text + used, sizeof(text) - used, group, r);
+	}
+	error_set(status, "rank %d, step %llu: %s for %s: %d rank%s: %s%s",
+		group->rank, (unsigned long long)waiter->epoch, verb,
+		waiter->what, num, num == 1 ? "" : "s", text,
+		num > REPORT_MAX_RANKS ? ", ..." : "");
+	for (int32_t r = 0; r < group->size; r++)
+		if (about(waiter, r))
+			error_add_rank(r);
+	return status;
+}
+
+static bool is_gone(struct waiter *waiter, int32_t rank)
+{
+	struct peer *peer = waiter->group->peers[rank];
+
+	return peer->ops->state(peer) != PEER_ALIVE ||
+	       (waiter->closed && waiter->closed(waiter, rank));
+}
+
+static bool is_lost(struct waiter *waiter, int32_t rank)
+{
+	return waiter->awaits(waiter, rank) && is_gone(waiter, rank);
+}
+
+static bool any_is_lost(struct waiter *waiter)
+{
+	for (int32_t r = 0; r < waiter->group->size; r++)
+		if (is_lost(waiter, r))
+			return true;
+	return false;
+}
+
+/* The slow look: OK means go on waiting, unless *over. */
+static enum shunt_status look(
+	struct waiter *waiter, int64_t deadline, int64_t now, bool *over)
+{
+	/* ready() between two looks: what a rank sent before it was seen gone
+	 * has arrived by then, so that a rank lost at the second look has
+	 * really not sent it. */
+	if (any_is_lost(waiter)) {
+		*over = waiter->ready(waiter);
+		if (*over)
+			return SHUNT_OK;
+		if (any_is_lost(waiter))
+			return report(waiter, SHUNT_PEER_LOST, is_lost,
+				"lost while waiting");
+	}
+	if (now >= deadline) {
+		*over = waiter->ready(waiter);
+		if (!*over)
+			return report(waiter, SHUNT_TIMEOUT, waiter->awaits,
+				"deadline passed while waiting");
+	}
+	return SHUNT_OK;
+}
+
+/* Spins until ready or `until`; true when ready. */
+static bool spin(struct waiter *waiter, int64_t until)
+{
+	do {
+		for (int i = 0; i < CHECK_EVERY; i++) {
+			if (waiter->ready(waiter))
+				return true;
+			clock_relax();
+		}
+	} while (clock_now() < until);
+	return false;
+}
+
+static bool yield(struct waiter *waiter)
+{
+	for (int i = 0; i < YIELDS; i++) {
+		sched_yield();
+		if (waiter->ready(waiter))
+			return true;
+	}
+	return false;
+}
+
+static bool nap(struct waiter *waiter, int64_t now, int64_t deadline)
+{
+	struct doorbell *bell = &waiter->group->world->control->doorbell;
+	int64_t span = deadline - now < SLEEP_NS ? deadline - now : SLEEP_NS;
+	uint32_t ticket = doorbell_arm(bell);
+	bool over = waiter->ready(waiter);
+
+	if (!over && span > 0)
+		doorbell_sleep(bell, ticket, span);
+	doorbell_disarm(bell);
+	return over || waiter->ready(waiter);
+}
+
+enum shunt_status wait_for(struct waiter *waiter, int64_t deadline)
+{
+	int64_t spin_ns = waiter->group->world->spin_ns;
+	enum shunt_status status = SHUNT_OK;
+	bool over = waiter->ready(waiter);
+
+	if (!over && spin_ns > 0)
+		over = spin(waiter, clock_now() + spin_ns);
+	if (!over)
+		over = yield(waiter);
+	while (!over && status == SHUNT_OK) {
+		int64_t now = clock_now();
+
+		status = look(waiter, deadline, now, &over);
+		if (!over && status == SHUNT_OK)
+			over = nap(waiter, now, deadline);
+	}
+	return status;
+}
