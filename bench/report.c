@@ -15,10 +15,11 @@ static void print_job(FILE *stream, const struct bench *bench)
 	const struct options *options = &bench->options;
 
 	fprintf(stream,
-		"shunt %s bench: %lld ranks (%s), %lld tokens of %lld %s, "
+		"shunt %s bench: %lld rank%s (%s), %lld tokens of %lld %s, "
 		"top-%lld of %lld experts, quant %s%s, experts' rows %s, "
 		"routing %s, seed %lld, %lld steps after %lld\n",
 		shunt_version(), (long long)options->num_ranks,
+		options->num_ranks == 1 ? "" : "s",
 		options_launch_name(options->launch),
 		(long long)options->num_tokens, (long long)options->hidden,
 		options_dtype_name(options->dtype), (long long)options->topk,
