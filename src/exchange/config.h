@@ -1,0 +1,50 @@
+/*
+ * An exchange's config: read, filled up with defaults, checked, turned into a
+ * shape, and compared with what the other ranks gave.
+ */
+#ifndef EXCHANGE_CONFIG_H
+#define EXCHANGE_CONFIG_H
+
+#include <shunt/shunt.h>
+
+#include "exchange/layout.h"
+#include "exchange/placement.h"
+
+#define EXCHANGE_DEADLINE_NS INT64_C(30000000000)
+
+/* A config that has been accepted on this rank. */
+struct accepted {
+	struct shunt_exchange_config config; /* with defaults filled in */
+	struct shape shape;
+	struct placement placement;
+};
+
+/*
+ * Reads and checks `given` for `rank` of num_ranks. On success the caller
+ * owes accepted_fini(). Errors: NULL_ARGUMENT, INVALID, UNSUPPORTED, VERSION,
+ * NO_MEMORY.
+ */
+enum shunt_status accepted_init(struct accepted *accepted,
+	const struct shunt_exchange_config *given, int32_t rank,
+	int32_t num_ranks);
+
+void accepted_fini(struct accepted *accepted);
+
+/* Everything that must be the same on all ranks, as numbers with names. */
+#define CONFIG_NUM_FIELDS 14
+
+struct config_fields {
+	int64_t value[CONFIG_NUM_FIELDS];
+	uint8_t placement_hash[32];
+};
+
+void config_fields_fill(
+	struct config_fields *fields, const struct accepted *accepted);
+
+/* The name of field i as in struct shunt_exchange_config. */
+const char *config_field_name(int i);
+
+/* Bytes of one element of `dtype`; 0 for what is no element type. */
+int64_t dtype_bytes(enum shunt_dtype dtype);
+
+#endif

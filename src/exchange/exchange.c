@@ -1,0 +1,354 @@
+/* Exchanges: query, creation, destruction, and the bracket of every call. */
+#include "exchange/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "base/guard.h"
+#include "exchange/create.h"
+#include "exchange/registry.h"
+#include "exchange/step.h"
+
+/* ---- query ------------------------------------------------------------ */
+
+static enum shunt_status query(const struct accepted *accepted, int32_t rank,
+	struct shunt_exchange_sizes *sizes)
+{
+	const struct shape *shape = &accepted->shape;
+	struct layout layout = {0};
+	enum shunt_status status = SHUNT_OK;
+
+	/* All ranks, since creation would refuse for any of them. */
+	for (int32_t r = 0; r < shape->num_ranks && !status; r++)
+		status = layout_init(&layout, shape,
+			placement_num_local(&accepted->placement, r), r);
+	if (status == SHUNT_OK)
+		status = layout_init(&layout, shape,
+			placement_num_local(&accepted->placement, rank), rank);
+	if (status != SHUNT_OK)
+		return status;
+	sizes->num_local_experts = layout.num_local;
+	sizes->worst_rows = layout.worst_rows;
+	sizes->recv_rows = layout.recv_rows;
+	sizes->window_bytes = layout.total_bytes;
+	sizes->private_bytes = tables_bytes(shape, layout.num_local);
+	return SHUNT_OK;
+}
+
+enum shunt_status shunt_exchange_query(
+	const struct shunt_exchange_config *config, int32_t rank,
+	int32_t num_ranks, struct shunt_exchange_sizes *out)
+{
+	struct shunt_exchange_sizes sizes;
+	struct accepted accepted;
+	enum shunt_status status;
+
+	if (num_ranks < 1 || num_ranks > 4096)
+		return error_set(SHUNT_INVALID,
+			"num_ranks is %d, must be 1 .. 4096", num_ranks);
+	if (rank < 0 || rank >= num_ranks)
+		return error_set(SHUNT_INVALID, "rank is %d, must be 0 .. %d",
+			rank, num_ranks - 1);
+	status =
+		config_read(&sizes, sizeof(sizes), out, "shunt_exchange_sizes");
+	if (status != SHUNT_OK)
+		return status;
+	status = accepted_init(&accepted, config, rank, num_ranks);
+	if (status != SHUNT_OK)
+		return status;
+	status = query(&accepted, rank, &sizes);
+	accepted_fini(&accepted);
+	if (status == SHUNT_OK)
+		config_write(out, &sizes, sizeof(sizes));
+	return status;
+}
+
+/* ---- creation --------------------------------------------------------- */
+
+static enum shunt_status exchange_alloc(struct shunt_world *world,
+	struct shunt_group *group, struct shunt_exchange **out)
+{
+	size_t size = (size_t)group->size;
+	struct shunt_exchange *exchange = calloc(1, sizeof(*exchange));
+
+	if (!exchange)
+		goto no_memory;
+	exchange->window_off = calloc(size, sizeof(*exchange->window_off));
+	exchange->windows = calloc(size, sizeof(*exchange->windows));
+	if (!exchange->window_off || !exchange->windows)
+		goto free_exchange;
+	exchange->world = world;
+	exchange->group = group;
+	exchange->rank = group->rank;
+	atomic_flag_clear(&exchange->busy);
+	*out = exchange;
+	return SHUNT_OK;
+
+free_exchange:
+	free(exchange->windows);
+	free(exchange->window_off);
+	free(exchange);
+no_memory:
+	return error_set(SHUNT_NO_MEMORY,
+		"rank %d: no memory for an exchange of %d ranks", group->rank,
+		group->size);
+}
+
+static void exchange_free(struct shunt_exchange *exchange)
+{
+	accepted_fini(&exchange->accepted);
+	free(exchange->layouts);
+	free(exchange->tables);
+	free(exchange->windows);
+	free(exchange->window_off);
+	free(exchange);
+}
+
+/* This rank's own part: everything that can be checked alone. */
+static enum shunt_status exchange_accept(struct shunt_exchange *exchange,
+	const struct shunt_exchange_config *config)
+{
+	enum shunt_status status;
+
+	status = accepted_init(&exchange->accepted, config, exchange->rank,
+		exchange->group->size);
+	if (status != SHUNT_OK)
+		return status;
+	return layouts_init(
+		&exchange->accepted, exchange->rank, &exchange->layouts);
+}
+
+static uint64_t window_bytes(const struct shunt_exchange *exchange)
+{
+	return exchange->layouts[exchange->rank].total_bytes;
+}
+
+/* This rank's window, tables and name. */
+static enum shunt_status exchange_provide(struct shunt_exchange *exchange)
+{
+	uint64_t *window_off = &exchange->window_off[exchange->rank];
+	struct segment *segment = exchange->world->segment;
+	enum shunt_status status;
+
+	retire_sweep(exchange->world);
+	status = tables_init(exchange);
+	if (status != SHUNT_OK)
+		return status;
+	status = segment_alloc(
+		segment, window_bytes(exchange), 4096, window_off);
+	if (status != SHUNT_OK)
+		return status;
+	status = registry_add(exchange, &exchange->id);
+	if (status != SHUNT_OK)
+		segment_free(segment, *window_off, window_bytes(exchange));
+	return status;
+}
+
+static void window_retire(struct shunt_exchange *exchange)
+{
+	uint64_t offset = exchange->window_off[exchange->rank];
+
+	retire_range(exchange->world, offset, window_bytes(exchange),
+		offset + exchange->layouts[exchange->rank].closed_off,
+		exchange->group->members, exchange->group->size);
+}
+
+static enum shunt_status exchange_meet(struct shunt_exchange *exchange,
+	enum shunt_status own, int64_t deadline)
+{
+	enum shunt_status status = agree_config(exchange, own, deadline);
+	bool published;
+
+	if (status != SHUNT_OK)
+		return status;
+	own = exchange_provide(exchange);
+	status = agree_windows(exchange, own, deadline, &published);
+	if (status == SHUNT_OK || own != SHUNT_OK)
+		return status;
+	registry_remove(exchange->id);
+	if (published)
+		window_retire(exchange);
+	else
+		segment_free(exchange->world->segment,
+			exchange->window_off[exchange->rank],
+			window_bytes(exchange));
+	return status;
+}
+
+/* The deadline that the caller asked for, also if the rest is wrong. */
+static int64_t creation_deadline(const struct shunt_exchange *exchange)
+{
+	int64_t span_ns = exchange->accepted.config.deadline_ns;
+
+	return clock_deadline(span_ns > 0 ? span_ns : EXCHANGE_DEADLINE_NS);
+}
+
+static enum shunt_status check_owner(struct shunt_world *world,
+	struct shunt_group *group, struct shunt_exchange **exchange)
+{
+	if (!world || !exchange)
+		return error_set(SHUNT_NULL_ARGUMENT, "%s is NULL",
+			world ? "exchange" : "world");
+	if (group && group->world != world)
+		return error_set(SHUNT_INVALID,
+			"group is of another world (rank %d)", world->rank);
+	return guard_check(world->generation);
+}
+
+enum shunt_status shunt_exchange_create(struct shunt_world *world,
+	struct shunt_group *group, const struct shunt_exchange_config *config,
+	struct shunt_exchange **out)
+{
+	struct shunt_exchange *exchange;
+	enum shunt_status status;
+
+	status = check_owner(world, group, out);
+	if (status != SHUNT_OK)
+		return status;
+	if (!group)
+		group = world->group;
+	status = exchange_alloc(world, group, &exchange);
+	if (status != SHUNT_OK)
+		return status;
+	status = exchange_accept(exchange, config);
+	pthread_mutex_lock(&group->lock);
+	status = exchange_meet(exchange, status, creation_deadline(exchange));
+	pthread_mutex_unlock(&group->lock);
+	if (status != SHUNT_OK) {
+		exchange_free(exchange);
+		return status;
+	}
+	*out = exchange;
+	return SHUNT_OK;
+}
+
+/* ---- destruction ------------------------------------------------------ */
+
+/* Tells every rank that this one will not touch its window again. */
+static void windows_close(struct shunt_exchange *exchange)
+{
+	struct shunt_group *group = exchange->group;
+
+	for (int32_t r = 0; r < group->size; r++) {
+		struct peer *peer = group->peers[r];
+		uint64_t line = exchange->window_off[r] +
+				exchange->layouts[r].closed_off +
+				(uint64_t)exchange->rank * sizeof(struct line);
+		bool again = true;
+
+		while (again) {
+			again = false;
+			if (peer->ops->put(peer, 0, NULL, 0, line, 1, &again) !=
+				SHUNT_OK)
+				break;
+			if (again)
+				peer->ops->progress(peer);
+		}
+	}
+}
+
+void shunt_exchange_destroy(struct shunt_exchange *exchange)
+{
+	if (!exchange || guard_check(exchange->world->generation) != SHUNT_OK)
+		return;
+	registry_remove(exchange->id);
+	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
+		if (exchange->steps[i].state != STEP_FREE)
+			step_give_up(exchange, &exchange->steps[i]);
+	windows_close(exchange);
+	window_retire(exchange);
+	exchange_free(exchange);
+}
+
+/* ---- the bracket of every call ---------------------------------------- */
+
+static enum shunt_status report_broken(struct shunt_exchange *exchange)
+{
+	struct shunt_group *group = exchange->group;
+
+	error_set(SHUNT_PEER_LOST,
+		"rank %d: a rank of this exchange was lost before; the "
+		"exchange can only be destroyed",
+		exchange->rank);
+	for (int32_t r = 0; r < group->size; r++)
+		if (group->peers[r]->ops->state(group->peers[r]) != PEER_ALIVE)
+			error_add_rank(r);
+	return SHUNT_PEER_LOST;
+}
+
+enum shunt_status exchange_enter(struct shunt_exchange *exchange)
+{
+	enum shunt_status status = guard_check(exchange->world->generation);
+
+	if (status != SHUNT_OK)
+		return status;
+	if (exchange->broken)
+		return report_broken(exchange);
+	if (atomic_flag_test_and_set_explicit(
+		    &exchange->busy, memory_order_acquire))
+		return error_set(SHUNT_STATE,
+			"another thread is in a call on this exchange "
+			"(rank %d)",
+			exchange->rank);
+	return SHUNT_OK;
+}
+
+void exchange_leave(struct shunt_exchange *exchange)
+{
+	atomic_flag_clear_explicit(&exchange->busy, memory_order_release);
+}
+
+static enum shunt_status find_step(
+	struct shunt_exchange *exchange, uint64_t epoch, struct step **out)
+{
+	uint64_t depth = (uint64_t)exchange_shape(exchange)->depth;
+	struct step *step = &exchange->steps[epoch % depth];
+
+	if (epoch == 0 || epoch > exchange->epoch)
+		return error_set(SHUNT_STATE,
+			"handle names step %llu, which was not begun (rank %d)",
+			(unsigned long long)epoch, exchange->rank);
+	if (step->epoch != epoch || step->state == STEP_FREE)
+		return error_set(SHUNT_STATE,
+			"step %llu of this handle is over: a handle is "
+			"combined or destroyed once (rank %d)",
+			(unsigned long long)epoch, exchange->rank);
+	*out = step;
+	return SHUNT_OK;
+}
+
+enum shunt_status exchange_enter_handle(struct shunt_handle handle,
+	struct shunt_exchange **out, struct step **step)
+{
+	struct shunt_exchange *exchange = registry_find(handle.exchange);
+	enum shunt_status status;
+
+	if (!exchange)
+		return error_set(SHUNT_STATE,
+			"the exchange of this handle is destroyed, or it is no "
+			"handle");
+	status = exchange_enter(exchange);
+	if (status != SHUNT_OK)
+		return status;
+	status = find_step(exchange, handle.epoch, step);
+	if (status != SHUNT_OK) {
+		exchange_leave(exchange);
+		return status;
+	}
+	*out = exchange;
+	return SHUNT_OK;
+}
+
+void shunt_handle_destroy(struct shunt_handle handle)
+{
+	struct shunt_exchange *exchange;
+	struct step *step;
+
+	if (exchange_enter_handle(handle, &exchange, &step) != SHUNT_OK)
+		return;
+	step_give_up(exchange, step);
+	exchange_leave(exchange);
+}

@@ -1,0 +1,127 @@
+/* Offsets of a window; see layout.h for the picture. */
+#include "exchange/layout.h"
+
+#include "base/error.h"
+#include "world/retire.h"
+
+#define LINE_BYTES ((uint64_t)sizeof(struct line))
+#define PAGE_BYTES UINT64_C(4096)
+#define MAX_ROWS   INT64_C(0x7fffffff) /* row numbers are int32 */
+#define MAX_BYTES  (UINT64_C(1) << 46)
+
+_Static_assert(sizeof(struct line) == 128, "layout_line()");
+
+/* A cursor that places arrays one behind the other, and remembers overflow. */
+struct cursor {
+	uint64_t offset;
+	bool overflow;
+};
+
+static uint64_t place_array(struct cursor *cursor, uint64_t count,
+	uint64_t item_bytes, uint64_t align)
+{
+	uint64_t start = (cursor->offset + align - 1) / align * align;
+	uint64_t bytes;
+
+	if (cursor->overflow || start > MAX_BYTES ||
+		__builtin_mul_overflow(count, item_bytes, &bytes) ||
+		bytes > MAX_BYTES - start) {
+		cursor->overflow = true;
+		return 0;
+	}
+	cursor->offset = start + bytes;
+	return start;
+}
+
+static enum shunt_status set_rows(struct layout *layout,
+	const struct shape *shape, int64_t num_local, int32_t rank)
+{
+	int64_t per_token = shape->topk;
+	int64_t rows;
+
+	if (shape->distinct && num_local < per_token)
+		per_token = num_local;
+	if (num_local == 0)
+		per_token = 0;
+	if (__builtin_mul_overflow(shape->max_tokens, per_token, &rows) ||
+		__builtin_mul_overflow(rows, shape->num_ranks, &rows))
+		rows = INT64_MAX;
+	layout->num_local = num_local;
+	layout->worst_rows = rows;
+	layout->recv_rows = rows;
+	if (shape->max_recv_rows > 0 && shape->max_recv_rows < rows)
+		layout->recv_rows = shape->max_recv_rows;
+	if (rows > MAX_ROWS)
+		return error_set(SHUNT_INVALID,
+			"max_tokens %lld, topk %lld and %d ranks make %lld "
+			"rows on a rank, at most %lld (rank %d)",
+			(long long)shape->max_tokens, (long long)shape->topk,
+			shape->num_ranks, (long long)rows, (long long)MAX_ROWS,
+			rank);
+	return SHUNT_OK;
+}
+
+static void place_control(
+	struct layout *layout, const struct shape *shape, struct cursor *cursor)
+{
+	uint64_t ranks = (uint64_t)shape->num_ranks;
+	uint64_t depth = (uint64_t)shape->depth;
+
+	for (int phase = 0; phase < NUM_PHASES; phase++)
+		layout->lines_off[phase] = place_array(
+			cursor, ranks * depth, LINE_BYTES, LINE_BYTES);
+	layout->closed_off = place_array(cursor, ranks, LINE_BYTES, LINE_BYTES);
+	layout->head_stride = sizeof(struct step_head) +
+			      (uint64_t)shape->num_experts * sizeof(uint32_t);
+	layout->head_stride = (layout->head_stride + LINE_BYTES - 1) /
+			      LINE_BYTES * LINE_BYTES;
+	layout->head_off =
+		place_array(cursor, depth, layout->head_stride, LINE_BYTES);
+	layout->note_off = place_array(
+		cursor, depth, sizeof(struct step_head), LINE_BYTES);
+}
+
+static void place_data(
+	struct layout *layout, const struct shape *shape, struct cursor *cursor)
+{
+	uint64_t rows = (uint64_t)layout->recv_rows;
+	uint64_t first = place_array(cursor, 0, 1, PAGE_BYTES);
+	uint64_t more;
+
+	layout->scales_off = place_array(cursor, shape->has_scales ? rows : 0,
+		sizeof(float), LINE_BYTES);
+	layout->weights_off =
+		place_array(cursor, rows, sizeof(float), LINE_BYTES);
+	layout->source_off =
+		place_array(cursor, rows, 3 * sizeof(int32_t), LINE_BYTES);
+	layout->rows_off = place_array(
+		cursor, rows, (uint64_t)shape->row_bytes, PAGE_BYTES);
+	layout->results_off = place_array(
+		cursor, rows, (uint64_t)shape->result_bytes, PAGE_BYTES);
+	place_array(cursor, 0, 1, PAGE_BYTES);
+	layout->slot_stride = cursor->offset - first;
+	more = (uint64_t)shape->depth - 1;
+	place_array(cursor, more, layout->slot_stride, PAGE_BYTES);
+}
+
+enum shunt_status layout_init(struct layout *layout, const struct shape *shape,
+	int64_t num_local, int32_t rank)
+{
+	struct cursor cursor = {0};
+	enum shunt_status status;
+
+	*layout = (struct layout){0};
+	status = set_rows(layout, shape, num_local, rank);
+	if (status != SHUNT_OK)
+		return status;
+	place_control(layout, shape, &cursor);
+	place_data(layout, shape, &cursor);
+	if (cursor.overflow)
+		return error_set(SHUNT_INVALID,
+			"hidden %lld, %lld rows and depth %d make a window of "
+			"more than %llu bytes (rank %d)",
+			(long long)shape->hidden, (long long)layout->recv_rows,
+			shape->depth, (unsigned long long)MAX_BYTES, rank);
+	layout->total_bytes = cursor.offset;
+	return SHUNT_OK;
+}

@@ -1,0 +1,118 @@
+/*
+ * The layout of an exchange's window: this file owns every offset in it. All
+ * ranks compute the layout of all ranks from the config, so offsets never
+ * travel.
+ *
+ * A window, `W` ranks, `depth` slots (step n uses slot n mod depth):
+ *
+ *	lines    [phase][slot][W]  line s: what rank s has signalled here
+ *	closed   [W]               line s: rank s will not come here again
+ *	head     [slot]            this rank's part of the step, for the others
+ *	counts   [slot][E]         rows that this rank sends to each expert
+ *	note     [slot]            this rank's part of the combine
+ *	-- page --
+ *	scales   [slot][A]         written by the senders ...
+ *	weights  [slot][A]
+ *	source   [slot][A][3]
+ *	rows     [slot][A][H]      ... = expand_x
+ *	results  [slot][A][H]      written by the experts, read by the senders
+ *
+ * Only lines, scales, weights, source and rows are written by peers; each row
+ * of the latter has exactly one writer in a step.
+ */
+#ifndef EXCHANGE_LAYOUT_H
+#define EXCHANGE_LAYOUT_H
+
+#include <stdint.h>
+
+#include <shunt/shunt.h>
+
+#include "exchange/placement.h"
+
+enum phase {
+	PHASE_COUNTS,  /* head and counts of the step can be read */
+	PHASE_ROWS,    /* the rows to this rank are written */
+	PHASE_RESULTS, /* note and results of the step can be read */
+	NUM_PHASES
+};
+
+#define STEP_REASON_BYTES 512
+
+/* What a rank says about its part of a step. */
+struct step_head {
+	uint64_t epoch;
+	int64_t num_tokens;
+	uint32_t has_weights;
+	char reason[STEP_REASON_BYTES]; /* why it was refused, else "" */
+};
+
+/* What the layouts of all ranks have in common. */
+struct shape {
+	int32_t num_ranks;
+	int32_t depth;
+	int64_t max_tokens;
+	int64_t hidden;
+	int64_t topk;
+	int64_t num_experts;
+	int64_t row_bytes;    /* of expand_x */
+	int64_t result_bytes; /* of an expert's row */
+	bool distinct;
+	bool has_scales;
+	int64_t max_recv_rows; /* 0: no limit below the worst case */
+};
+
+struct layout {
+	int64_t num_local;  /* experts of the rank, L */
+	int64_t worst_rows; /* A in the worst case */
+	int64_t recv_rows;  /* A in force */
+	uint64_t lines_off[NUM_PHASES];
+	uint64_t closed_off;
+	uint64_t head_off;
+	uint64_t head_stride; /* from slot to slot, head and counts */
+	uint64_t note_off;
+	uint64_t scales_off; /* of slot 0; the others at slot_stride */
+	uint64_t weights_off;
+	uint64_t source_off;
+	uint64_t rows_off;
+	uint64_t results_off;
+	uint64_t slot_stride;
+	uint64_t total_bytes;
+};
+
+/*
+ * The layout of a rank with num_local experts. Errors: INVALID where rows or
+ * bytes leave their range (names both; `rank` is for the message).
+ */
+enum shunt_status layout_init(struct layout *layout, const struct shape *shape,
+	int64_t num_local, int32_t rank);
+
+static inline uint64_t layout_line(const struct layout *layout,
+	const struct shape *shape, enum phase phase, int64_t slot, int32_t from)
+{
+	return layout->lines_off[phase] +
+	       ((uint64_t)slot * (uint64_t)shape->num_ranks + (uint64_t)from) *
+		       128;
+}
+
+static inline uint64_t layout_head(const struct layout *layout, int64_t slot)
+{
+	return layout->head_off + (uint64_t)slot * layout->head_stride;
+}
+
+static inline uint64_t layout_counts(const struct layout *layout, int64_t slot)
+{
+	return layout_head(layout, slot) + sizeof(struct step_head);
+}
+
+static inline uint64_t layout_note(const struct layout *layout, int64_t slot)
+{
+	return layout->note_off + (uint64_t)slot * sizeof(struct step_head);
+}
+
+static inline uint64_t layout_slot(
+	const struct layout *layout, uint64_t array_off, int64_t slot)
+{
+	return array_off + (uint64_t)slot * layout->slot_stride;
+}
+
+#endif

@@ -1,0 +1,284 @@
+/* Signals, waits and refusals of a step; see step.h. */
+#include "exchange/step.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/order.h"
+#include "world/wait.h"
+
+#define CODE_BITS 8
+
+/* ---- signals ---------------------------------------------------------- */
+
+static void signal_rank(struct shunt_exchange *exchange, int32_t rank,
+	uint64_t line_off, uint64_t add)
+{
+	struct peer *peer = exchange->group->peers[rank];
+	bool again = true;
+
+	while (again) {
+		again = false;
+		/* A lost rank is noticed by whoever waits for it. */
+		if (peer->ops->put(peer, 0, NULL, 0,
+			    exchange->window_off[rank] + line_off, add,
+			    &again) != SHUNT_OK)
+			return;
+		if (again)
+			peer->ops->progress(peer);
+	}
+}
+
+void step_signal(struct shunt_exchange *exchange, struct step *step,
+	enum phase phase, enum signal_code code)
+{
+	const struct shape *shape = exchange_shape(exchange);
+	uint64_t value = step->epoch << CODE_BITS | (uint64_t)code;
+	uint64_t add = value - step->sent[phase];
+
+	step->sent[phase] = value;
+	for (int32_t i = 0; i < shape->num_ranks; i++) {
+		/* Begin behind oneself, so that not all ranks write to rank 0
+		 * at the same time. */
+		int32_t rank = (exchange->rank + 1 + i) % shape->num_ranks;
+
+		signal_rank(exchange, rank,
+			layout_line(&exchange->layouts[rank], shape, phase,
+				step->slot, exchange->rank),
+			add);
+	}
+}
+
+static uint64_t line_value(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank)
+{
+	uint64_t offset = layout_line(&exchange->layouts[exchange->rank],
+		exchange_shape(exchange), step->awaited, step->slot, rank);
+	const struct line *line = (const struct line *)(void
+			*)(exchange->windows[exchange->rank] + offset);
+
+	return order_acquire(&line->value);
+}
+
+bool step_has_signal(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank)
+{
+	return line_value(exchange, step, rank) >> CODE_BITS >= step->epoch;
+}
+
+enum signal_code step_signal_code(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank)
+{
+	uint64_t value = line_value(exchange, step, rank);
+
+	/* Ahead of this step: only a rank that has given it up can be. */
+	if (value >> CODE_BITS != step->epoch)
+		return SIGNAL_GIVEN_UP;
+	return (enum signal_code)(value & ((1u << CODE_BITS) - 1));
+}
+
+/* ---- waits ------------------------------------------------------------ */
+
+void step_await(struct step *step, enum phase phase,
+	void (*advance)(struct shunt_exchange *, struct step *))
+{
+	step->awaited = phase;
+	step->cursor = 0;
+	step->advance = advance;
+}
+
+struct step_waiter {
+	struct waiter waiter;
+	struct shunt_exchange *exchange;
+	struct step *step;
+};
+
+static bool wait_ready(struct waiter *waiter)
+{
+	struct step_waiter *self = (struct step_waiter *)waiter;
+	struct shunt_exchange *exchange = self->exchange;
+
+	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
+		if (exchange->steps[i].advance)
+			exchange->steps[i].advance(
+				exchange, &exchange->steps[i]);
+	return !self->step->advance;
+}
+
+static bool wait_awaits(struct waiter *waiter, int32_t rank)
+{
+	struct step_waiter *self = (struct step_waiter *)waiter;
+
+	return !step_has_signal(self->exchange, self->step, rank);
+}
+
+static bool wait_closed(struct waiter *waiter, int32_t rank)
+{
+	struct step_waiter *self = (struct step_waiter *)waiter;
+	const struct shunt_exchange *exchange = self->exchange;
+	const struct line *closed = (const struct line *)(void
+			*)(exchange->windows[exchange->rank] +
+			   exchange->layouts[exchange->rank].closed_off);
+
+	return order_acquire(&closed[rank].value) != 0;
+}
+
+static enum shunt_status wait_step(struct shunt_exchange *exchange,
+	struct step *step, const char *what, int64_t span_ns)
+{
+	struct step_waiter self = {
+		.waiter = {.group = exchange->group,
+			.what = what,
+			.epoch = step->epoch,
+			.ready = wait_ready,
+			.awaits = wait_awaits,
+			.closed = wait_closed},
+		.exchange = exchange,
+		.step = step,
+	};
+	enum shunt_status status;
+
+	if (wait_ready(&self.waiter))
+		return SHUNT_OK;
+	status = wait_for(&self.waiter, clock_deadline(span_ns));
+	exchange->broken |= status == SHUNT_PEER_LOST;
+	return status;
+}
+
+enum shunt_status step_wait(struct shunt_exchange *exchange, struct step *step,
+	const char *what, int64_t span_ns)
+{
+	enum shunt_status status = wait_step(exchange, step, what, span_ns);
+
+	if (status == SHUNT_PEER_LOST)
+		step_end(step);
+	if (status == SHUNT_OK && step->state == STEP_FAILED) {
+		status = error_set(
+			step->failure.status, "%s", step->failure.message);
+		if (step->failure.rank >= 0)
+			error_add_rank(step->failure.rank);
+		step_end(step);
+	}
+	return status;
+}
+
+/* ---- the life of a step ----------------------------------------------- */
+
+/* Waits only; nothing to do when all have signalled. */
+static void advance_drain(struct shunt_exchange *exchange, struct step *step)
+{
+	int32_t num_ranks = exchange_shape(exchange)->num_ranks;
+
+	while (step->cursor < num_ranks &&
+		step_has_signal(exchange, step, step->cursor))
+		step->cursor++;
+	if (step->cursor == num_ranks)
+		step->advance = NULL;
+}
+
+enum shunt_status step_claim(
+	struct shunt_exchange *exchange, int64_t span_ns, struct step **out)
+{
+	uint64_t epoch = exchange->epoch + 1;
+	int32_t depth = exchange_shape(exchange)->depth;
+	struct step *step = &exchange->steps[epoch % (uint64_t)depth];
+	enum shunt_status status;
+
+	if (step->state != STEP_FREE)
+		return error_set(SHUNT_STATE,
+			"step %llu cannot begin before step %llu is over: at "
+			"most depth = %d steps are in flight (rank %d)",
+			(unsigned long long)epoch,
+			(unsigned long long)step->epoch, depth, exchange->rank);
+	/* All ranks are through with the slot's counts when all have ended
+	 * its last dispatch. Costs a look, except after a refused step. */
+	step_await(step, PHASE_ROWS, advance_drain);
+	status =
+		wait_step(exchange, step, "the end of a refused step", span_ns);
+	step->advance = NULL;
+	if (status != SHUNT_OK)
+		return status;
+	exchange->epoch = epoch;
+	step->epoch = epoch;
+	step->tally = (struct quant_tally){0};
+	step->dropped = 0;
+	step->num_rows = 0;
+	*out = step;
+	return SHUNT_OK;
+}
+
+void step_end(struct step *step)
+{
+	step->state = STEP_FREE;
+	step->advance = NULL;
+}
+
+enum shunt_status step_refuse(struct shunt_exchange *exchange,
+	struct step *step, enum phase phase, enum shunt_status status)
+{
+	struct step_head *head =
+		phase == PHASE_COUNTS
+			? exchange_head(exchange, exchange->rank, step)
+			: exchange_note(exchange, exchange->rank, step);
+
+	head->epoch = step->epoch;
+	snprintf(head->reason, sizeof(head->reason), "%s",
+		shunt_error_message());
+	step_signal(exchange, step, phase, SIGNAL_REFUSED);
+	if (phase == PHASE_COUNTS)
+		step_signal(exchange, step, PHASE_ROWS, SIGNAL_REFUSED);
+	step_end(step);
+	return status;
+}
+
+void step_fail(struct step *step, enum shunt_status status, int32_t rank,
+	const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(step->failure.message, sizeof(step->failure.message), format,
+		args);
+	va_end(args);
+	step->failure.status = status;
+	step->failure.rank = rank;
+	step->state = STEP_FAILED;
+	step->advance = NULL;
+}
+
+/* A peer's text: cut, and nothing but printable characters. */
+static void copy_reason(char *to, const char *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+	to[bytes - 1] = '\0';
+	for (; *to; to++)
+		if (!isprint((unsigned char)*to))
+			*to = '?';
+}
+
+void step_fail_refused(struct shunt_exchange *exchange, struct step *step,
+	int32_t rank, const struct step_head *head)
+{
+	char reason[STEP_REASON_BYTES] = "it gave the step up";
+	char name[48];
+
+	if (step_signal_code(exchange, step, rank) == SIGNAL_REFUSED)
+		copy_reason(reason, head->reason, sizeof(reason));
+	step_fail(step, SHUNT_PEER_REFUSED, rank, "%s refused step %llu: %s",
+		group_rank_text(exchange->group, rank, name),
+		(unsigned long long)step->epoch, reason);
+}
+
+void step_give_up(struct shunt_exchange *exchange, struct step *step)
+{
+	if (step->state == STEP_COUNTING)
+		step_signal(exchange, step, PHASE_ROWS, SIGNAL_GIVEN_UP);
+	if (step->state == STEP_COUNTING || step->state == STEP_RECEIVING ||
+		step->state == STEP_DISPATCHED)
+		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
+	step_end(step);
+}

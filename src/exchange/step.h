@@ -1,0 +1,76 @@
+/*
+ * What every step does whatever it carries: signals, waits, refusals.
+ *
+ * A signal is a counted put of length 0 to a line of each rank's window. A
+ * line's value is epoch * 256 + code; as each line has one writer, adding the
+ * difference to the value before makes the sum the new value.
+ */
+#ifndef EXCHANGE_STEP_H
+#define EXCHANGE_STEP_H
+
+#include "exchange/exchange.h"
+
+enum signal_code {
+	SIGNAL_OK,
+	SIGNAL_REFUSED, /* head or note has the reason */
+	SIGNAL_GIVEN_UP /* the handle was destroyed */
+};
+
+/* Tells every rank, this one included, that a phase of the step is done. */
+void step_signal(struct shunt_exchange *exchange, struct step *step,
+	enum phase phase, enum signal_code code);
+
+/* True if `rank` has signalled the phase that the step waits for. */
+bool step_has_signal(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank);
+
+/* The code of a signal that is there. */
+enum signal_code step_signal_code(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank);
+
+/* Begins to wait for a phase of all ranks. */
+void step_await(struct step *step, enum phase phase,
+	void (*advance)(struct shunt_exchange *, struct step *));
+
+/*
+ * Drives all steps in flight until this one waits for nothing more. `what`
+ * goes into messages. Errors: TIMEOUT (the step goes on), PEER_LOST (the step
+ * is over and the exchange broken), and what the step failed with (it is
+ * over).
+ */
+enum shunt_status step_wait(struct shunt_exchange *exchange, struct step *step,
+	const char *what, int64_t span_ns);
+
+/*
+ * Claims the slot of the next epoch. Errors: STATE (depth steps are in
+ * flight); TIMEOUT and PEER_LOST (only after a refused step, whose end the
+ * others have not yet reached).
+ */
+enum shunt_status step_claim(
+	struct shunt_exchange *exchange, int64_t span_ns, struct step **step);
+
+/*
+ * Ends a step that this rank's own arguments spoil: tells the others why
+ * (head at dispatch, note at combine), keeping the current error of the
+ * thread. Returns `status`.
+ */
+enum shunt_status step_refuse(struct shunt_exchange *exchange,
+	struct step *step, enum phase phase, enum shunt_status status);
+
+/* Marks the step as failed by `rank` (-1: none) with a printf message. */
+void step_fail(struct step *step, enum shunt_status status, int32_t rank,
+	const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Marks the step as failed by what `rank` signalled in the awaited phase;
+ * `head` is where that rank gave its reason. */
+void step_fail_refused(struct shunt_exchange *exchange, struct step *step,
+	int32_t rank, const struct step_head *head);
+
+/* Ends a step; its slot is free. */
+void step_end(struct step *step);
+
+/* Ends a step that this rank does not want any more, whatever its state, and
+ * tells the others what they will not get. */
+void step_give_up(struct shunt_exchange *exchange, struct step *step);
+
+#endif
