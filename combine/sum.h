@@ -33,8 +33,8 @@ struct sum_kernels {
 	 * caller has called fpenv_enter().
 	 */
 	void (*rows[SUM_NUM_DTYPES][SUM_NUM_DTYPES])(void *out,
-		const void *const *rows, const float *weights,
-		int64_t num_rows, int64_t hidden);
+		const void *const *rows, const float *weights, int64_t num_rows,
+		int64_t hidden);
 };
 
 /* The table of simd_level(). Never NULL. */

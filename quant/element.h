@@ -51,7 +51,7 @@ static inline int8_t element_int8(float y, float factor)
 		return 0;
 	if (magnitude == HALF_F32_INF)
 		return y > 0.0f ? 127 : -127;
-	return (int8_t) lrintf(y * factor);
+	return (int8_t)lrintf(y * factor);
 }
 
 /* y of element i: x alone, or times its smooth scale. */

@@ -22,8 +22,8 @@ struct shunt_quantize_args {
 	size_t struct_size;
 	enum shunt_quant quant; /* NONE copies the bits of x */
 	enum shunt_dtype dtype; /* type of x: F32, F16 or BF16 */
-	int64_t num_rows;	/* >= 0 */
-	int64_t hidden;		/* H: elements of a row, >= 1 */
+	int64_t num_rows;       /* >= 0 */
+	int64_t hidden;         /* H: elements of a row, >= 1 */
 	/* (num_rows, H), any alignment. NULL if num_rows = 0. */
 	const void *x;
 	int64_t x_stride; /* elements from row to row, >= H; 0: H */
@@ -53,8 +53,8 @@ struct shunt_dequantize_args {
 	size_t struct_size;
 	enum shunt_quant quant; /* what made q; NONE copies the bits */
 	enum shunt_dtype dtype; /* type of x: F32, F16 or BF16 */
-	int64_t num_rows;	/* >= 0 */
-	int64_t hidden;		/* H: elements of a row, >= 1 */
+	int64_t num_rows;       /* >= 0 */
+	int64_t hidden;         /* H: elements of a row, >= 1 */
 	/* (num_rows, H) in int8, or in dtype with NONE; any alignment. NULL if
 	 * num_rows = 0. */
 	const void *q;

@@ -37,7 +37,7 @@ static inline float half_float(uint32_t bits)
 
 static inline float half_from_bf16(uint16_t code)
 {
-	return half_float((uint32_t) code << 16);
+	return half_float((uint32_t)code << 16);
 }
 
 static inline uint16_t half_to_bf16(float value)
@@ -46,12 +46,12 @@ static inline uint16_t half_to_bf16(float value)
 
 	if ((bits & HALF_F32_ABS) > HALF_F32_INF)
 		return HALF_NAN_BF16;
-	return (uint16_t) ((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 static inline float half_from_f16(uint16_t code)
 {
-	uint32_t sign = (uint32_t) (code & 0x8000) << 16;
+	uint32_t sign = (uint32_t)(code & 0x8000) << 16;
 	uint32_t exponent = code >> 10 & 0x1f;
 	uint32_t fraction = code & 0x3ff;
 	int shift;
@@ -59,13 +59,15 @@ static inline float half_from_f16(uint16_t code)
 	if (exponent == 0x1f) /* Inf, NaN */
 		return half_float(sign | HALF_F32_INF | fraction << 13);
 	if (exponent)
-		return half_float(sign | (exponent + 112) << 23 | fraction << 13);
+		return half_float(
+			sign | (exponent + 112) << 23 | fraction << 13);
 	if (!fraction)
 		return half_float(sign);
 	/* A denormal is a normal f32: move its top bit to the hidden place. */
 	shift = __builtin_clz(fraction) - 21;
 	fraction = fraction << shift & 0x3ff;
-	return half_float(sign | (uint32_t) (113 - shift) << 23 | fraction << 13);
+	return half_float(
+		sign | (uint32_t)(113 - shift) << 23 | fraction << 13);
 }
 
 /* bits >> shift, to nearest even; 1 <= shift <= 31. */
@@ -81,27 +83,26 @@ static inline uint16_t half_to_f16(float value)
 	uint32_t bits = half_bits(value);
 	uint32_t sign = bits >> 16 & 0x8000;
 	uint32_t magnitude = bits & HALF_F32_ABS;
-	int exponent = (int) (magnitude >> 23) - 112;
+	int exponent = (int)(magnitude >> 23) - 112;
 	uint32_t code;
 
 	if (magnitude > HALF_F32_INF)
 		return HALF_NAN_F16;
 	if (exponent >= 0x1f) /* 65536 and more, Inf */
-		return (uint16_t) (sign | 0x7c00);
+		return (uint16_t)(sign | 0x7c00);
 	if (exponent < -10) /* below half of the least denormal */
-		return (uint16_t) sign;
+		return (uint16_t)sign;
 	/* Rounding may carry into the exponent; that is right, up to Inf. */
 	if (exponent > 0)
 		code = half_shift_round(magnitude - (112u << 23), 13);
 	else
 		code = half_shift_round(
 			(magnitude & 0x7fffff) | 0x800000, 14 - exponent);
-	return (uint16_t) (sign | code);
+	return (uint16_t)(sign | code);
 }
 
 /* f32 of element i of x, which is of any alignment. */
-static inline float half_load(
-	enum shunt_dtype dtype, const void *x, int64_t i)
+static inline float half_load(enum shunt_dtype dtype, const void *x, int64_t i)
 {
 	const char *element = x;
 	float value;

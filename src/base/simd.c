@@ -73,7 +73,7 @@ static enum simd_level simd_parse(const char *value)
 
 	while (level < SIMD_NUM_LEVELS && strcmp(value, simd_names[level]))
 		level++;
-	return (enum simd_level) level;
+	return (enum simd_level)level;
 }
 
 static enum simd_level simd_choose(void)
@@ -92,10 +92,10 @@ enum simd_level simd_level(void)
 	int level = atomic_load_explicit(&chosen, memory_order_relaxed);
 
 	if (level == SIMD_NUM_LEVELS) {
-		level = (int) simd_choose();
+		level = (int)simd_choose();
 		atomic_store_explicit(&chosen, level, memory_order_relaxed);
 	}
-	return (enum simd_level) level;
+	return (enum simd_level)level;
 }
 
 enum shunt_status simd_check(void)
@@ -109,8 +109,9 @@ enum shunt_status simd_check(void)
 	wanted = simd_parse(value);
 	if (wanted == SIMD_NUM_LEVELS)
 		return error_set(SHUNT_INVALID,
-			SIMD_VARIABLE " is \"%.64s\"; legal are scalar, avx2 and "
-				      "avx512 (this machine has: %s)",
+			SIMD_VARIABLE
+			" is \"%.64s\"; legal are scalar, avx2 and "
+			"avx512 (this machine has: %s)",
 			value, simd_lists[best]);
 	if (wanted > best)
 		return error_set(SHUNT_INVALID,
