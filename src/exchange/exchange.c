@@ -68,35 +68,6 @@ enum shunt_status shunt_exchange_query(
 
 /* ---- creation --------------------------------------------------------- */
 
-static enum shunt_status exchange_alloc(struct shunt_world *world,
-	struct shunt_group *group, struct shunt_exchange **out)
-{
-	size_t size = (size_t)group->size;
-	struct shunt_exchange *exchange = calloc(1, sizeof(*exchange));
-
-	if (!exchange)
-		goto no_memory;
-	exchange->window_off = calloc(size, sizeof(*exchange->window_off));
-	exchange->windows = calloc(size, sizeof(*exchange->windows));
-	if (!exchange->window_off || !exchange->windows)
-		goto free_exchange;
-	exchange->world = world;
-	exchange->group = group;
-	exchange->rank = group->rank;
-	atomic_flag_clear(&exchange->busy);
-	*out = exchange;
-	return SHUNT_OK;
-
-free_exchange:
-	free(exchange->windows);
-	free(exchange->window_off);
-	free(exchange);
-no_memory:
-	return error_set(SHUNT_NO_MEMORY,
-		"rank %d: no memory for an exchange of %d ranks", group->rank,
-		group->size);
-}
-
 static void exchange_free(struct shunt_exchange *exchange)
 {
 	accepted_fini(&exchange->accepted);
@@ -105,6 +76,31 @@ static void exchange_free(struct shunt_exchange *exchange)
 	free(exchange->windows);
 	free(exchange->window_off);
 	free(exchange);
+}
+
+static enum shunt_status exchange_alloc(struct shunt_world *world,
+	struct shunt_group *group, struct shunt_exchange **out)
+{
+	size_t size = (size_t)group->size;
+	struct shunt_exchange *exchange = calloc(1, sizeof(*exchange));
+
+	if (exchange) {
+		exchange->window_off = calloc(size, sizeof(uint64_t));
+		exchange->windows = calloc(size, sizeof(uint8_t *));
+	}
+	if (!exchange || !exchange->window_off || !exchange->windows) {
+		if (exchange)
+			exchange_free(exchange);
+		return error_set(SHUNT_NO_MEMORY,
+			"rank %d: no memory for an exchange of %d ranks",
+			group->rank, group->size);
+	}
+	exchange->world = world;
+	exchange->group = group;
+	exchange->rank = group->rank;
+	atomic_flag_clear(&exchange->busy);
+	*out = exchange;
+	return SHUNT_OK;
 }
 
 /* This rank's own part: everything that can be checked alone. */

@@ -5,12 +5,12 @@
  *
  * A step lives in slot (epoch mod depth):
  *
- *	FREE -> COUNTING -> RECEIVING -> DISPATCHED -> COMBINING -> FREE
- *	           own counts   own rows    all rows      own results
- *	           announced    written     are here      announced
+ *	FREE -> COUNTING -> RECEIVING -> DISPATCHED -> COMBINING -> COMBINED
+ *	        own counts   own rows    all rows      own results  sums are
+ *	        announced    written     are here      announced    done
  *
- * and becomes FAILED from any of the middle ones when a rank refused it. The
- * step then keeps the error until its finish asks for it.
+ * and then FREE again; or it becomes FAILED while it waits, when a rank refused
+ * it, and keeps the error until its finish asks for it.
  *
  * Why no slot needs a barrier before it is used again is argued in
  * docs/architecture.md, "Reuse of slots".
@@ -35,6 +35,7 @@ enum step_state {
 	STEP_RECEIVING,
 	STEP_DISPATCHED,
 	STEP_COMBINING,
+	STEP_COMBINED,
 	STEP_FAILED
 };
 
@@ -44,6 +45,13 @@ struct failure {
 	int32_t rank; /* that it is about, -1: none */
 	char message[STEP_REASON_BYTES + 128];
 };
+
+/* Whether a rank brings weights; one without tokens may leave it open. */
+#define WEIGHTS_GIVEN  1u
+#define WEIGHTS_ABSENT 2u
+
+/* Longest row stride that callers may give, in elements. */
+#define MAX_STRIDE (INT64_C(1) << 40)
 
 struct step {
 	uint64_t epoch;
@@ -59,6 +67,7 @@ struct step {
 	uint64_t sent[NUM_PHASES]; /* last value of each of the slot's lines */
 	struct shunt_dispatch_args dispatch;
 	struct shunt_combine_args combine;
+	uint32_t weights_seen; /* WEIGHTS_GIVEN, WEIGHTS_ABSENT, of all ranks */
 	bool has_weights;
 	struct failure failure;
 	struct quant_tally tally;
@@ -70,6 +79,7 @@ struct step {
 	int32_t *row;    /* at the expert's rank */
 	float *weights;
 	uint32_t *next_row;   /* [E]: next row of this rank's to the expert */
+	uint32_t *total;      /* [E]: rows from all ranks to the expert */
 	int64_t *token_nums;  /* [L] */
 	int32_t *recv_counts; /* [L * W] */
 };

@@ -28,6 +28,7 @@ static void carve_step(struct carver *carver, const struct shape *shape,
 	step->weights = carve(carver, choices, sizeof(*step->weights));
 	step->next_row =
 		carve(carver, shape->num_experts, sizeof(*step->next_row));
+	step->total = carve(carver, shape->num_experts, sizeof(*step->total));
 	step->token_nums = carve(carver, num_local, sizeof(*step->token_nums));
 	step->recv_counts = carve(carver, num_local * shape->num_ranks,
 		sizeof(*step->recv_counts));

@@ -1,0 +1,13 @@
+/*
+ * Sending: each row is read once, quantized, and written once into the
+ * windows of the ranks of its experts, with its scale, weight and source.
+ */
+#ifndef DISPATCH_SEND_H
+#define DISPATCH_SEND_H
+
+#include "exchange/exchange.h"
+
+/* Writes all rows of the step to where route_place() put them. */
+void send_rows(struct shunt_exchange *exchange, struct step *step);
+
+#endif
