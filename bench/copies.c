@@ -83,17 +83,17 @@ static inline void stream_quarters(uint8_t *to, const void *line)
 #define WIDE_TARGET __attribute__((target("avx512f")))
 #define WIDE_STREAM(to, line) \
 	_mm512_stream_si512((void *)(to), (__m512i) * (line))
-#include "copies_wide.inc"
+#include "copies_template.h"
 
 #define WIDE(name)            name##_avx2
 #define WIDE_TARGET           __attribute__((target("avx2")))
 #define WIDE_STREAM(to, line) stream_quarters(to, line)
-#include "copies_wide.inc"
+#include "copies_template.h"
 
 #define WIDE(name) name##_plain
 #define WIDE_TARGET
 #define WIDE_STREAM(to, line) stream_quarters(to, line)
-#include "copies_wide.inc"
+#include "copies_template.h"
 
 #else
 
@@ -105,7 +105,7 @@ static void finish_streaming(void)
 #define WIDE(name) name##_plain
 #define WIDE_TARGET
 #define WIDE_STREAM(to, line) (*(wide_t *)(to) = *(line))
-#include "copies_wide.inc"
+#include "copies_template.h"
 
 #endif
 
