@@ -98,7 +98,7 @@ static void end_later(struct seat *seat)
 }
 
 /* A step in parts, up to the first thing that is not OK. */
-static enum shunt_status try_step(struct stand *stand, struct step *step)
+static enum shunt_status try_step(struct stand *stand, struct trial *step)
 {
 	struct seat *seat = stand->seat;
 	enum shunt_status status;
@@ -112,8 +112,8 @@ static enum shunt_status try_step(struct stand *stand, struct step *step)
 	status = shunt_dispatch_finish(step->handle, 0, &step->out);
 	if (status != SHUNT_OK)
 		return status;
-	step_check_dispatch(seat, step);
-	step_make_rows(seat, step);
+	trial_check_dispatch(seat, step);
+	trial_make_rows(seat, step);
 	end_here(seat, AFTER_DISPATCH);
 	status = shunt_combine_start(step->handle, &step->combine);
 	if (status != SHUNT_OK)
@@ -121,7 +121,7 @@ static enum shunt_status try_step(struct stand *stand, struct step *step)
 	end_here(seat, AFTER_COMBINE_START);
 	status = shunt_combine_finish(step->handle, 0);
 	if (status == SHUNT_OK)
-		step_check_combine(seat, step);
+		trial_check_combine(seat, step);
 	return status;
 }
 
@@ -130,8 +130,8 @@ static enum shunt_status step_until_it_ends(struct stand *stand)
 {
 	const struct fault *fault = stand->seat->context;
 	enum shunt_status status = SHUNT_OK;
-	struct step_rule rule;
-	struct step *step;
+	struct trial_rule rule;
+	struct trial *step;
 
 	for (int i = 0; status == SHUNT_OK; i++) {
 		if (i < 5 && fault->moment != AT_ANY_TIME) {
@@ -139,7 +139,7 @@ static enum shunt_status step_until_it_ends(struct stand *stand)
 			continue;
 		}
 		rule = stand_rule(stand);
-		rule.tokens = STEP_TOKENS_FULL;
+		rule.tokens = TRIAL_TOKENS_FULL;
 		step = stand_prepare_rule(stand, &rule);
 		status = try_step(stand, step);
 		stand_drop(step);
@@ -176,7 +176,7 @@ static void check_loss(struct seat *seat, enum shunt_status status)
 
 static void survive(struct seat *seat)
 {
-	struct shunt_exchange_config config = step_config(32, 256, 4, 16);
+	struct shunt_exchange_config config = trial_config(32, 256, 4, 16);
 	const struct fault *fault = seat->context;
 	struct shunt_exchange *exchange;
 	struct stand stand;
@@ -279,7 +279,7 @@ static void a_rank_that_exits_without_destroy_is_lost(void **state)
 
 /* ---- stopped ---------------------------------------------------------- */
 
-static void wait_for_stopped(struct stand *stand, struct step *step)
+static void wait_for_stopped(struct stand *stand, struct trial *step)
 {
 	struct seat *seat = stand->seat;
 
@@ -298,15 +298,15 @@ static void wait_for_stopped(struct stand *stand, struct step *step)
 	}
 	SEAT_OK(seat,
 		shunt_dispatch_finish(step->handle, SHUNT_FOREVER, &step->out));
-	step_check_dispatch(seat, step);
-	step_make_rows(seat, step);
+	trial_check_dispatch(seat, step);
+	trial_make_rows(seat, step);
 }
 
 static void stop_and_go_on(struct seat *seat)
 {
-	struct shunt_exchange_config config = step_config(32, 256, 4, 16);
+	struct shunt_exchange_config config = trial_config(32, 256, 4, 16);
 	struct stand stand;
-	struct step *step;
+	struct trial *step;
 
 	stand_init(&stand, seat, &config);
 	stand_step(&stand);
@@ -335,10 +335,10 @@ static void a_stopped_rank_is_a_timeout_that_names_it_and_going_on_works(
 /* Rank 1 destroys everything after three steps; the others step on. */
 static void leave_early(struct seat *seat)
 {
-	struct shunt_exchange_config config = step_config(32, 256, 4, 16);
+	struct shunt_exchange_config config = trial_config(32, 256, 4, 16);
 	enum shunt_status status;
 	struct stand stand;
-	struct step *step;
+	struct trial *step;
 
 	seat->world = seat_join(seat);
 	stand_init(&stand, seat, &config);

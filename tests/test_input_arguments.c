@@ -18,7 +18,7 @@
 
 static struct shunt_exchange_config small_config(void)
 {
-	return step_config(8, 33, 3, 10);
+	return trial_config(8, 33, 3, 10);
 }
 
 /* A change to good arguments, and what it is answered with. */
@@ -105,11 +105,11 @@ static const struct spoilt_dispatch spoilt_dispatches[] = {
 static void spoil_one_dispatch(struct stand *stand, size_t i)
 {
 	struct seat *seat = stand->seat;
-	struct step_rule rule = stand_rule(stand);
-	struct step *step;
+	struct trial_rule rule = stand_rule(stand);
+	struct trial *step;
 
 	seat_label(seat, "%s: ", spoilt_dispatches[i].what);
-	rule.tokens = STEP_TOKENS_FULL;
+	rule.tokens = TRIAL_TOKENS_FULL;
 	step = stand_prepare_rule(stand, &rule);
 	if (seat->rank == 1) {
 		spoilt_dispatches[i].spoil(&step->args);
@@ -196,19 +196,19 @@ static const struct spoilt_combine spoilt_combines[] = {
 #define NUM_COMBINES (sizeof(spoilt_combines) / sizeof(spoilt_combines[0]))
 
 /* Every rank sends to every rank, so that each needs the one that refuses. */
-static struct step *prepare_full(struct stand *stand)
+static struct trial *prepare_full(struct stand *stand)
 {
-	struct step_rule rule = stand_rule(stand);
+	struct trial_rule rule = stand_rule(stand);
 
-	rule.tokens = STEP_TOKENS_FULL;
+	rule.tokens = TRIAL_TOKENS_FULL;
 	return stand_prepare_rule(stand, &rule);
 }
 
 static void spoil_combines(struct seat *seat)
 {
-	struct shunt_exchange_config config = step_config(8, 33, 8, 8);
+	struct shunt_exchange_config config = trial_config(8, 33, 8, 8);
 	struct stand stand;
-	struct step *step;
+	struct trial *step;
 
 	config.distinct_experts = true; /* all eight, by every token */
 	stand_init(&stand, seat, &config);
@@ -243,7 +243,7 @@ static void call_with_null(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step *step;
+	struct trial *step;
 	struct shunt_exchange_sizes sizes = SHUNT_EXCHANGE_SIZES_INIT;
 
 	stand_init(&stand, seat, &config);
@@ -291,7 +291,7 @@ static void weigh_on_some(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step *step;
+	struct trial *step;
 
 	stand_init(&stand, seat, &config);
 	step = prepare_full(&stand);
@@ -321,8 +321,8 @@ static void overflow(struct seat *seat)
 	static const int64_t fits[RANKS] = {2, 1, 2};
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step_rule rule;
-	struct step *step;
+	struct trial_rule rule;
+	struct trial *step;
 
 	config.max_recv_rows = 15;
 	stand_init(&stand, seat, &config);
@@ -359,7 +359,7 @@ static void fill_exactly(struct seat *seat)
 	static const int64_t fits[RANKS] = {2, 1, 2};
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step_rule rule;
+	struct trial_rule rule;
 
 	config.max_recv_rows = 15;
 	stand_init(&stand, seat, &config);
@@ -367,7 +367,7 @@ static void fill_exactly(struct seat *seat)
 		rule = stand_rule(&stand);
 		rule.routing = INPUT_HOT;
 		rule.token_list = fits;
-		step_run(seat, stand.exchange, &rule);
+		trial_run(seat, stand.exchange, &rule);
 	}
 	stand_fini(&stand);
 }

@@ -17,7 +17,7 @@
 
 static struct shunt_exchange_config small_config(void)
 {
-	return step_config(8, 33, 3, 10);
+	return trial_config(8, 33, 3, 10);
 }
 
 /* A change to a good config, with what the message has to name. */

@@ -129,7 +129,8 @@ static void bring_home(struct huge *huge, int64_t step)
 static void exchange_much(struct seat *seat)
 {
 	static const int32_t placement[1] = {1};
-	struct shunt_exchange_config config = step_config(TOKENS, HIDDEN, 1, 1);
+	struct shunt_exchange_config config =
+		trial_config(TOKENS, HIDDEN, 1, 1);
 	struct huge huge = {.seat = seat};
 
 	config.dtype = SHUNT_DTYPE_F32;

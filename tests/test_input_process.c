@@ -26,7 +26,7 @@
 
 static struct shunt_exchange_config small_config(void)
 {
-	return step_config(8, 33, 3, 10);
+	return trial_config(8, 33, 3, 10);
 }
 
 /* ---- create and destroy ----------------------------------------------- */
@@ -139,7 +139,7 @@ static void thousand_create_destroy_cycles_of_a_world_do_not_grow(void **state)
 /* ---- fork ------------------------------------------------------------- */
 
 /* What a forked child gets from what its parent made; 0 if all is well. */
-static int try_in_child(struct stand *stand, struct step *step)
+static int try_in_child(struct stand *stand, struct trial *step)
 {
 	struct shunt_exchange *exchange = NULL;
 
@@ -165,7 +165,7 @@ static void fork_in_flight(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step *step;
+	struct trial *step;
 	pid_t child;
 	int status = 0;
 
@@ -324,7 +324,7 @@ static void a_descriptor_limit_is_an_error_and_leaks_nothing(void **state)
 /* A window that the segment has no room for, on all ranks. */
 static void run_short_of_memory(struct seat *seat)
 {
-	struct shunt_exchange_config config = step_config(4096, 7168, 8, 32);
+	struct shunt_exchange_config config = trial_config(4096, 7168, 8, 32);
 	struct shunt_exchange *exchange;
 	struct stand stand;
 	enum shunt_status status;

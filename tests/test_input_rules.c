@@ -19,7 +19,7 @@
 
 static struct shunt_exchange_config small_config(void)
 {
-	return step_config(8, 33, 3, 10);
+	return trial_config(8, 33, 3, 10);
 }
 
 /* ---- tokens ----------------------------------------------------------- */
@@ -31,13 +31,13 @@ static void bring_few(struct seat *seat)
 		{0, 7, 0, 7}};
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step_rule rule;
+	struct trial_rule rule;
 
 	stand_init(&stand, seat, &config);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		rule = stand_rule(&stand);
 		rule.token_list = lists[i];
-		step_run(seat, stand.exchange, &rule);
+		trial_run(seat, stand.exchange, &rule);
 	}
 	stand_fini(&stand);
 }
@@ -55,8 +55,8 @@ static void bring_null(struct seat *seat)
 	static const int64_t tokens[RANKS] = {0, 4, 8, 2};
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step_rule rule;
-	struct step *step;
+	struct trial_rule rule;
+	struct trial *step;
 
 	stand_init(&stand, seat, &config);
 	rule = stand_rule(&stand);
@@ -87,7 +87,7 @@ static void bring_too_many(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step *step;
+	struct trial *step;
 
 	stand_init(&stand, seat, &config);
 	step = stand_prepare(&stand);
@@ -122,15 +122,15 @@ static void shrink_and_grow(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step_rule rule;
+	struct trial_rule rule;
 
 	config.quant = SHUNT_QUANT_INT8;
 	stand_init(&stand, seat, &config);
 	for (int i = 0; i < 12; i++) {
 		rule = stand_rule(&stand);
 		rule.tokens =
-			i % 3 == 0 ? STEP_TOKENS_FULL : STEP_TOKENS_RANDOM;
-		step_run(seat, stand.exchange, &rule);
+			i % 3 == 0 ? TRIAL_TOKENS_FULL : TRIAL_TOKENS_RANDOM;
+		trial_run(seat, stand.exchange, &rule);
 	}
 	stand_fini(&stand);
 }
@@ -150,8 +150,8 @@ static void give_bad_ids(struct seat *seat)
 	static const int64_t tokens[RANKS] = {3, 6, 3, 3};
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step_rule rule;
-	struct step *step;
+	struct trial_rule rule;
+	struct trial *step;
 	int32_t ids[18] = {0};
 
 	stand_init(&stand, seat, &config);
@@ -189,16 +189,16 @@ static void give_ids_to_drop(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step_rule rule;
+	struct trial_rule rule;
 
 	config.bad_id = SHUNT_BAD_ID_DROP;
 	stand_init(&stand, seat, &config);
 	for (int percent = 10; percent <= 100; percent += 30) {
 		rule = stand_rule(&stand);
-		rule.tokens = STEP_TOKENS_FULL;
+		rule.tokens = TRIAL_TOKENS_FULL;
 		rule.percent_bad = percent;
 		rule.plain = false;
-		step_run(seat, stand.exchange, &rule);
+		trial_run(seat, stand.exchange, &rule);
 	}
 	stand_fini(&stand);
 }
@@ -213,7 +213,7 @@ static void ids_out_of_range_are_dropped_and_counted_by_option(void **state)
  * worked out by hand, without the reference. */
 static void choose_twice(struct seat *seat)
 {
-	struct shunt_exchange_config config = step_config(1, 1, 3, 2);
+	struct shunt_exchange_config config = trial_config(1, 1, 3, 2);
 	struct shunt_dispatch_args args = SHUNT_DISPATCH_ARGS_INIT;
 	struct shunt_dispatch_out out = SHUNT_DISPATCH_OUT_INIT;
 	struct shunt_combine_args combine = SHUNT_COMBINE_ARGS_INIT;
@@ -264,14 +264,14 @@ static void break_promise(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step_rule rule;
-	struct step *step;
+	struct trial_rule rule;
+	struct trial *step;
 	int32_t ids[24];
 
 	config.distinct_experts = true;
 	stand_init(&stand, seat, &config);
 	rule = stand_rule(&stand);
-	rule.tokens = STEP_TOKENS_FULL;
+	rule.tokens = TRIAL_TOKENS_FULL;
 	step = stand_prepare_rule(&stand, &rule);
 	for (int i = 0; i < 24; i++)
 		ids[i] = i % 3 == 2 ? 0 : i % 3;
@@ -297,26 +297,26 @@ static void crowd(struct seat *seat)
 {
 	static const struct {
 		enum input_routing routing;
-		enum step_tokens tokens;
+		enum trial_tokens tokens;
 	} skews[] = {
-		{INPUT_HOT, STEP_TOKENS_FULL},
-		{INPUT_LOCAL, STEP_TOKENS_FULL},
-		{INPUT_UNIFORM, STEP_TOKENS_ONE},
-		{INPUT_HOT, STEP_TOKENS_ONE},
-		{INPUT_LOCAL, STEP_TOKENS_ONE},
+		{INPUT_HOT, TRIAL_TOKENS_FULL},
+		{INPUT_LOCAL, TRIAL_TOKENS_FULL},
+		{INPUT_UNIFORM, TRIAL_TOKENS_ONE},
+		{INPUT_HOT, TRIAL_TOKENS_ONE},
+		{INPUT_LOCAL, TRIAL_TOKENS_ONE},
 	};
 	const int64_t *max_tokens = seat->context;
 	struct shunt_exchange_config config =
-		step_config(*max_tokens, 16, 4, 8);
+		trial_config(*max_tokens, 16, 4, 8);
 	struct stand stand;
-	struct step_rule rule;
+	struct trial_rule rule;
 
 	stand_init(&stand, seat, &config);
 	for (size_t i = 0; i < sizeof(skews) / sizeof(skews[0]); i++) {
 		rule = stand_rule(&stand);
 		rule.routing = skews[i].routing;
 		rule.tokens = skews[i].tokens;
-		step_run(seat, stand.exchange, &rule);
+		trial_run(seat, stand.exchange, &rule);
 	}
 	stand_fini(&stand);
 }
@@ -336,9 +336,9 @@ static void all_tokens_to_one_expert_or_own_rank_or_of_one_rank_are_exact(
 static void give_odd_values(struct seat *seat)
 {
 	const enum shunt_quant *quant = seat->context;
-	struct shunt_exchange_config config = step_config(32, 129, 2, 6);
+	struct shunt_exchange_config config = trial_config(32, 129, 2, 6);
 	struct stand stand;
-	struct step_rule rule;
+	struct trial_rule rule;
 
 	config.quant = *quant;
 	for (int dtype = SHUNT_DTYPE_F32; dtype <= SHUNT_DTYPE_BF16; dtype++) {
@@ -346,13 +346,13 @@ static void give_odd_values(struct seat *seat)
 		config.expert_dtype = (enum shunt_dtype)dtype;
 		stand_init(&stand, seat, &config);
 		rule = stand_rule(&stand);
-		rule.tokens = STEP_TOKENS_FULL;
+		rule.tokens = TRIAL_TOKENS_FULL;
 		rule.style = INPUT_ADVERSARIAL;
 		rule.smooth = *quant == SHUNT_QUANT_INT8 && dtype & 1;
 		rule.mask = SHUNT_MASK_CHOICES;
 		rule.percent_masked = 20;
 		rule.percent_none = 20;
-		step_run(seat, stand.exchange, &rule);
+		trial_run(seat, stand.exchange, &rule);
 		stand_fini(&stand);
 	}
 }
@@ -371,19 +371,19 @@ static void weigh_oddly(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step_rule rule;
+	struct trial_rule rule;
 
 	stand_init(&stand, seat, &config);
 	for (int i = 0; i < 6; i++) {
 		rule = stand_rule(&stand);
-		rule.tokens = STEP_TOKENS_FULL;
+		rule.tokens = TRIAL_TOKENS_FULL;
 		rule.style = INPUT_ADVERSARIAL;
 		rule.mask = (enum shunt_mask)(i % 3);
 		rule.percent_masked = 40;
 		rule.percent_none = 30;
 		rule.weights_at_dispatch = i < 4;
 		rule.weights_at_combine = i >= 2;
-		step_run(seat, stand.exchange, &rule);
+		trial_run(seat, stand.exchange, &rule);
 	}
 	stand_fini(&stand);
 }
@@ -398,16 +398,16 @@ static void odd_weights_are_used_and_never_read_for_masked_or_no_expert(
 /* On some ranks int32 ids, on others int64; strides and odd addresses. */
 static void lay_oddly(struct seat *seat)
 {
-	struct shunt_exchange_config config = step_config(8, 127, 3, 10);
+	struct shunt_exchange_config config = trial_config(8, 127, 3, 10);
 	struct stand stand;
-	struct step_rule rule;
+	struct trial_rule rule;
 
 	config.dtype = SHUNT_DTYPE_F32;
 	stand_init(&stand, seat, &config);
 	for (int i = 0; i < 8; i++) {
 		rule = stand_rule(&stand);
 		rule.plain = false;
-		step_run(seat, stand.exchange, &rule);
+		trial_run(seat, stand.exchange, &rule);
 	}
 	stand_fini(&stand);
 }

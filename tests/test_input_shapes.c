@@ -22,10 +22,10 @@ struct shape {
 static void run_shape(struct seat *seat)
 {
 	const struct shape *shape = seat->context;
-	struct shunt_exchange_config config = step_config(shape->max_tokens,
+	struct shunt_exchange_config config = trial_config(shape->max_tokens,
 		shape->hidden, shape->topk, shape->num_experts);
 	struct stand stand;
-	struct step_rule rule;
+	struct trial_rule rule;
 
 	config.deadline_ns = INT64_C(120) * 1000000000;
 	config.quant = shape->hidden & 1 ? SHUNT_QUANT_INT8 : SHUNT_QUANT_NONE;
@@ -35,7 +35,7 @@ static void run_shape(struct seat *seat)
 		rule.mask = (enum shunt_mask)i;
 		rule.percent_masked = 20;
 		rule.plain = false;
-		step_run(seat, stand.exchange, &rule);
+		trial_run(seat, stand.exchange, &rule);
 	}
 	stand_fini(&stand);
 }

@@ -20,7 +20,7 @@
 
 static struct shunt_exchange_config small_config(void)
 {
-	return step_config(8, 33, 3, 10);
+	return trial_config(8, 33, 3, 10);
 }
 
 /* ---- handles ---------------------------------------------------------- */
@@ -31,7 +31,7 @@ static void reuse_handles(struct seat *seat)
 	struct shunt_handle nothing = {0}, forged;
 	struct shunt_dispatch_out out = SHUNT_DISPATCH_OUT_INIT;
 	struct stand stand, other;
-	struct step *step;
+	struct trial *step;
 
 	stand_init(&stand, seat, &config);
 	stand_init(&other, seat, &config);
@@ -70,7 +70,7 @@ static void cross_handles(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand first, second;
-	struct step *one, *two;
+	struct trial *one, *two;
 	struct shunt_handle crossed;
 
 	stand_init(&first, seat, &config);
@@ -101,7 +101,7 @@ static void combine_early(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step *step;
+	struct trial *step;
 
 	stand_init(&stand, seat, &config);
 	step = stand_prepare(&stand);
@@ -111,8 +111,8 @@ static void combine_early(struct seat *seat)
 		seat, SHUNT_STATE, shunt_combine(step->handle, &step->combine));
 	SEAT_OK(seat, shunt_dispatch_finish(step->handle, 0, &step->out));
 	SEAT_STATUS(seat, SHUNT_STATE, shunt_combine_finish(step->handle, 0));
-	step_check_dispatch(seat, step);
-	step_make_rows(seat, step);
+	trial_check_dispatch(seat, step);
+	trial_make_rows(seat, step);
 	stand_combine(&stand, step);
 	stand_drop(step);
 	stand_fini(&stand);
@@ -130,7 +130,7 @@ static void go_too_deep(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step *steps[3];
+	struct trial *steps[3];
 
 	stand_init(&stand, seat, &config);
 	for (int i = 0; i < 3; i++)
@@ -162,7 +162,7 @@ static void go_deepest(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step *steps[64];
+	struct trial *steps[64];
 
 	config.depth = 64;
 	stand_init(&stand, seat, &config);
@@ -234,7 +234,7 @@ static void come_late(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step *step;
+	struct trial *step;
 	enum shunt_status status;
 
 	stand_init(&stand, seat, &config);
@@ -255,8 +255,8 @@ static void come_late(struct seat *seat)
 		seat_mark(seat, 1);
 		SEAT_OK(seat, shunt_dispatch_finish(
 				      step->handle, SHUNT_FOREVER, &step->out));
-		step_check_dispatch(seat, step);
-		step_make_rows(seat, step);
+		trial_check_dispatch(seat, step);
+		trial_make_rows(seat, step);
 		step->combine.deadline_ns = 50 * MILLISECOND;
 		status = shunt_combine(step->handle, &step->combine);
 		/* Who needs no row of rank 2 is done already. */
@@ -268,7 +268,7 @@ static void come_late(struct seat *seat)
 		if (status != SHUNT_OK)
 			SEAT_OK(seat, shunt_combine_finish(
 					      step->handle, SHUNT_FOREVER));
-		step_check_combine(seat, step);
+		trial_check_combine(seat, step);
 	}
 	stand_drop(step);
 	stand_step(&stand);
@@ -288,7 +288,7 @@ static void give_up(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct step *step;
+	struct trial *step;
 
 	stand_init(&stand, seat, &config);
 	step = stand_prepare(&stand);

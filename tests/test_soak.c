@@ -17,9 +17,9 @@
 #define RANKS 4
 #define STEPS 10000
 
-static struct step_rule draw_rule(struct stand *stand)
+static struct trial_rule draw_rule(struct stand *stand)
 {
-	struct step_rule rule = stand_rule(stand);
+	struct trial_rule rule = stand_rule(stand);
 	struct input_key key = {99, rule.step, 0};
 
 	rule.style = (enum input_style)input_range(
@@ -27,8 +27,8 @@ static struct step_rule draw_rule(struct stand *stand)
 	rule.routing = (enum input_routing)input_range(
 		&key, 2, 0, 0, INPUT_NUM_ROUTINGS - 1);
 	if (input_range(&key, 3, 0, 0, 3) == 0)
-		rule.tokens = (enum step_tokens)input_range(
-			&key, 4, 0, 0, STEP_TOKENS_NUM - 1);
+		rule.tokens = (enum trial_tokens)input_range(
+			&key, 4, 0, 0, TRIAL_TOKENS_NUM - 1);
 	rule.mask =
 		(enum shunt_mask)input_range(&key, 5, 0, 0, SHUNT_MASK_CHOICES);
 	rule.percent_masked = (int)input_range(&key, 6, 0, 0, 60);
@@ -42,8 +42,8 @@ static struct step_rule draw_rule(struct stand *stand)
 
 static void step_two_at_once(struct stand *stand)
 {
-	struct step *steps[2];
-	struct step_rule rule;
+	struct trial *steps[2];
+	struct trial_rule rule;
 
 	for (int i = 0; i < 2; i++) {
 		rule = draw_rule(stand);
@@ -55,23 +55,23 @@ static void step_two_at_once(struct stand *stand)
 	for (int i = 0; i < 2; i++) {
 		SEAT_OK(stand->seat, shunt_dispatch_finish(steps[i]->handle, 0,
 					     &steps[i]->out));
-		step_check_dispatch(stand->seat, steps[i]);
-		step_make_rows(stand->seat, steps[i]);
+		trial_check_dispatch(stand->seat, steps[i]);
+		trial_make_rows(stand->seat, steps[i]);
 		SEAT_OK(stand->seat, shunt_combine_start(steps[i]->handle,
 					     &steps[i]->combine));
 	}
 	for (int i = 1; i >= 0; i--) {
 		SEAT_OK(stand->seat, shunt_combine_finish(steps[i]->handle, 0));
-		step_check_combine(stand->seat, steps[i]);
+		trial_check_combine(stand->seat, steps[i]);
 		stand_drop(steps[i]);
 	}
 }
 
 static void soak(struct seat *seat)
 {
-	struct shunt_exchange_config config = step_config(8, 48, 4, 10);
+	struct shunt_exchange_config config = trial_config(8, 48, 4, 10);
 	struct stand stand;
-	struct step_rule rule;
+	struct trial_rule rule;
 
 	config.quant = SHUNT_QUANT_INT8;
 	config.expert_dtype = SHUNT_DTYPE_F16;
@@ -83,7 +83,7 @@ static void soak(struct seat *seat)
 			continue;
 		}
 		rule = draw_rule(&stand);
-		step_run(seat, stand.exchange, &rule);
+		trial_run(seat, stand.exchange, &rule);
 	}
 	stand_fini(&stand);
 }

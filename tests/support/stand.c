@@ -21,9 +21,9 @@ void stand_fini(struct stand *stand)
 	free(stand->expert_rank);
 }
 
-struct step_rule stand_rule(struct stand *stand)
+struct trial_rule stand_rule(struct stand *stand)
 {
-	return (struct step_rule){
+	return (struct trial_rule){
 		.seed = 7,
 		.step = stand->next_step++,
 		.num_ranks = stand->seat->num_ranks,
@@ -36,44 +36,44 @@ struct step_rule stand_rule(struct stand *stand)
 
 void stand_step(struct stand *stand)
 {
-	struct step_rule rule = stand_rule(stand);
+	struct trial_rule rule = stand_rule(stand);
 
-	step_run(stand->seat, stand->exchange, &rule);
+	trial_run(stand->seat, stand->exchange, &rule);
 }
 
-struct step *stand_prepare_rule(
-	struct stand *stand, const struct step_rule *rule)
+struct trial *stand_prepare_rule(
+	struct stand *stand, const struct trial_rule *rule)
 {
-	struct step *step = malloc(sizeof(*step));
+	struct trial *step = malloc(sizeof(*step));
 
 	SEAT_CHECK(stand->seat, step != NULL, "no memory");
-	step_create(stand->seat, step, rule);
+	trial_create(stand->seat, step, rule);
 	return step;
 }
 
-struct step *stand_prepare(struct stand *stand)
+struct trial *stand_prepare(struct stand *stand)
 {
-	struct step_rule rule = stand_rule(stand);
+	struct trial_rule rule = stand_rule(stand);
 
 	return stand_prepare_rule(stand, &rule);
 }
 
-void stand_drop(struct step *step)
+void stand_drop(struct trial *step)
 {
-	step_destroy(step);
+	trial_destroy(step);
 	free(step);
 }
 
-void stand_dispatch(struct stand *stand, struct step *step)
+void stand_dispatch(struct stand *stand, struct trial *step)
 {
 	SEAT_OK(stand->seat, shunt_dispatch(stand->exchange, &step->args,
 				     &step->out, &step->handle));
-	step_check_dispatch(stand->seat, step);
-	step_make_rows(stand->seat, step);
+	trial_check_dispatch(stand->seat, step);
+	trial_make_rows(stand->seat, step);
 }
 
-void stand_combine(struct stand *stand, struct step *step)
+void stand_combine(struct stand *stand, struct trial *step)
 {
 	SEAT_OK(stand->seat, shunt_combine(step->handle, &step->combine));
-	step_check_combine(stand->seat, step);
+	trial_check_combine(stand->seat, step);
 }

@@ -6,7 +6,7 @@
 #ifndef SUPPORT_STAND_H
 #define SUPPORT_STAND_H
 
-#include "support/step.h"
+#include "support/trial.h"
 
 struct stand {
 	struct seat *seat;
@@ -22,20 +22,20 @@ void stand_init(struct stand *stand, struct seat *seat,
 void stand_fini(struct stand *stand);
 
 /* A plain rule for the next step: T at random, weights at dispatch. */
-struct step_rule stand_rule(struct stand *stand);
+struct trial_rule stand_rule(struct stand *stand);
 
 /* Runs the next step whole, and checks it. */
 void stand_step(struct stand *stand);
 
 /* The next step, created: dispatch and combine are the test's. Owes
  * stand_drop(). */
-struct step *stand_prepare(struct stand *stand);
-struct step *stand_prepare_rule(
-	struct stand *stand, const struct step_rule *rule);
-void stand_drop(struct step *step);
+struct trial *stand_prepare(struct stand *stand);
+struct trial *stand_prepare_rule(
+	struct stand *stand, const struct trial_rule *rule);
+void stand_drop(struct trial *step);
 
 /* The parts of a step; each must succeed and is checked. */
-void stand_dispatch(struct stand *stand, struct step *step);
-void stand_combine(struct stand *stand, struct step *step);
+void stand_dispatch(struct stand *stand, struct trial *step);
+void stand_combine(struct stand *stand, struct trial *step);
 
 #endif

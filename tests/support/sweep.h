@@ -5,7 +5,7 @@
 #ifndef SUPPORT_SWEEP_H
 #define SUPPORT_SWEEP_H
 
-#include "support/step.h"
+#include "support/trial.h"
 
 #define SWEEP_MAX_DEPTH 3
 
@@ -43,7 +43,7 @@ enum sweep_flow sweep_flow(const struct sweep_case *sweep, int64_t group);
 int64_t sweep_depth(const struct sweep_case *sweep);
 
 /* The rule of a step. */
-struct step_rule sweep_rule(const struct sweep_case *sweep, int64_t step);
+struct trial_rule sweep_rule(const struct sweep_case *sweep, int64_t step);
 
 /* Writes an order of 0 .. count - 1 of the rank's own to order. */
 void sweep_order(const struct sweep_case *sweep, int32_t rank, int64_t salt,

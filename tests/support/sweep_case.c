@@ -223,12 +223,13 @@ void sweep_order(const struct sweep_case *sweep, int32_t rank, int64_t salt,
 }
 
 static void draw_routing(
-	const struct sweep_case *sweep, int64_t step, struct step_rule *rule)
+	const struct sweep_case *sweep, int64_t step, struct trial_rule *rule)
 {
-	rule->tokens = chance(sweep, DRAW_STEP_TOKENS, step, 70)
-			       ? STEP_TOKENS_RANDOM
-			       : (enum step_tokens)draw(sweep, DRAW_STEP_TOKENS,
-					 ~step, 0, STEP_TOKENS_NUM - 1);
+	rule->tokens =
+		chance(sweep, DRAW_STEP_TOKENS, step, 70)
+			? TRIAL_TOKENS_RANDOM
+			: (enum trial_tokens)draw(sweep, DRAW_STEP_TOKENS,
+				  ~step, 0, TRIAL_TOKENS_NUM - 1);
 	rule->style = (enum input_style)draw(
 		sweep, DRAW_STYLE, step, 0, INPUT_NUM_STYLES - 1);
 	rule->routing = chance(sweep, DRAW_ROUTING, step, 60)
@@ -245,10 +246,10 @@ static void draw_routing(
 	rule->percent_masked = (int)draw(sweep, DRAW_MASK, ~step, 0, 100);
 }
 
-struct step_rule sweep_rule(const struct sweep_case *sweep, int64_t step)
+struct trial_rule sweep_rule(const struct sweep_case *sweep, int64_t step)
 {
 	const struct shunt_exchange_config *config = &sweep->config;
-	struct step_rule rule = {
+	struct trial_rule rule = {
 		.seed = sweep->seed ^ (uint64_t)sweep->number << 20,
 		.step = step,
 		.num_ranks = sweep->num_ranks,

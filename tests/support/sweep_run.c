@@ -10,13 +10,13 @@ struct group {
 	const struct sweep_case *sweep;
 	struct shunt_exchange *exchange;
 	int64_t number, count;
-	struct step steps[SWEEP_MAX_DEPTH];
+	struct trial steps[SWEEP_MAX_DEPTH];
 };
 
 /* ---- one step's parts ------------------------------------------------- */
 
 /* What a dispatch must answer: the refusing rank knows why, others who. */
-static enum shunt_status due(const struct step *step)
+static enum shunt_status due(const struct trial *step)
 {
 	if (step->refusers == 0)
 		return SHUNT_OK;
@@ -26,7 +26,7 @@ static enum shunt_status due(const struct step *step)
 }
 
 /* Some or all of the refusing ranks must be named. */
-static void check_refusal(struct seat *seat, const struct step *step)
+static void check_refusal(struct seat *seat, const struct trial *step)
 {
 	int32_t ranks[64];
 	size_t count = shunt_error_ranks(ranks, 64);
@@ -40,7 +40,7 @@ static void check_refusal(struct seat *seat, const struct step *step)
 			"rank %d is named and did not refuse", ranks[i]);
 }
 
-static void dispatch(struct group *group, struct step *step)
+static void dispatch(struct group *group, struct trial *step)
 {
 	SEAT_STATUS(group->seat, due(step),
 		shunt_dispatch(group->exchange, &step->args, &step->out,
@@ -50,7 +50,7 @@ static void dispatch(struct group *group, struct step *step)
 
 /* Whether refusals show at start or at finish is the library's choice, but a
  * rank's own bad arguments show at once. */
-static bool dispatch_start(struct group *group, struct step *step)
+static bool dispatch_start(struct group *group, struct trial *step)
 {
 	enum shunt_status status = shunt_dispatch_start(
 		group->exchange, &step->args, &step->handle);
@@ -62,43 +62,43 @@ static bool dispatch_start(struct group *group, struct step *step)
 	return false;
 }
 
-static void dispatch_finish(struct group *group, struct step *step)
+static void dispatch_finish(struct group *group, struct trial *step)
 {
 	SEAT_STATUS(group->seat, due(step),
 		shunt_dispatch_finish(step->handle, 0, &step->out));
 	check_refusal(group->seat, step);
 }
 
-static void check_and_make_rows(struct group *group, struct step *step)
+static void check_and_make_rows(struct group *group, struct trial *step)
 {
 	if (step->refusers != 0)
 		return;
-	step_check_dispatch(group->seat, step);
-	step_make_rows(group->seat, step);
+	trial_check_dispatch(group->seat, step);
+	trial_make_rows(group->seat, step);
 }
 
-static void combine(struct group *group, struct step *step)
+static void combine(struct group *group, struct trial *step)
 {
 	if (step->refusers != 0)
 		return;
 	SEAT_OK(group->seat, shunt_combine(step->handle, &step->combine));
-	step_check_combine(group->seat, step);
+	trial_check_combine(group->seat, step);
 }
 
-static void combine_start(struct group *group, struct step *step)
+static void combine_start(struct group *group, struct trial *step)
 {
 	if (step->refusers != 0)
 		return;
 	SEAT_OK(group->seat, shunt_combine_start(step->handle, &step->combine));
-	step_spoil_rows(step);
+	trial_spoil_rows(step);
 }
 
-static void combine_finish(struct group *group, struct step *step)
+static void combine_finish(struct group *group, struct trial *step)
 {
 	if (step->refusers != 0)
 		return;
 	SEAT_OK(group->seat, shunt_combine_finish(step->handle, 0));
-	step_check_combine(group->seat, step);
+	trial_check_combine(group->seat, step);
 }
 
 /* ---- the flows -------------------------------------------------------- */
@@ -175,7 +175,7 @@ static void run_abandon(struct group *group)
 	for (int64_t i = 0; i < group->count; i++) {
 		dispatch(group, &group->steps[i]);
 		if (group->steps[i].refusers == 0)
-			step_check_dispatch(group->seat, &group->steps[i]);
+			trial_check_dispatch(group->seat, &group->steps[i]);
 		shunt_handle_destroy(group->steps[i].handle);
 	}
 }
@@ -190,16 +190,16 @@ static void run_group(struct group *group)
 		[SWEEP_PIPELINE] = run_pipeline,
 		[SWEEP_ABANDON] = run_abandon,
 	};
-	struct step_rule rule;
+	struct trial_rule rule;
 
 	for (int64_t i = 0; i < group->count; i++) {
 		rule = sweep_rule(
 			group->sweep, group->number * SWEEP_MAX_DEPTH + i);
-		step_create(group->seat, &group->steps[i], &rule);
+		trial_create(group->seat, &group->steps[i], &rule);
 	}
 	flows[sweep_flow(group->sweep, group->number)](group);
 	for (int64_t i = 0; i < group->count; i++)
-		step_destroy(&group->steps[i]);
+		trial_destroy(&group->steps[i]);
 }
 
 void sweep_run(struct seat *seat, const struct sweep_case *sweep)

@@ -1,39 +1,39 @@
 /*
- * One step of an exchange, as a test sees it: inputs of all ranks from a
- * rule, this rank's arguments, and the checks against the reference.
+ * A trial: one step of an exchange, as a test sees it: inputs of all ranks from
+ *a rule, this rank's arguments, and the checks against the reference.
  *
- *	step_create()		inputs, and what they should give
+ *	trial_create()		inputs, and what they should give
  *	  shunt_dispatch*(..., &step.args, ...)
- *	step_check_dispatch()	compares; then spoils the inputs
- *	step_make_rows()	the toy experts' rows
+ *	trial_check_dispatch()	compares; then spoils the inputs
+ *	trial_make_rows()	the toy experts' rows
  *	  shunt_combine*(step.handle, &step.combine)
- *	step_check_combine()	compares, guard bytes included
- *	step_destroy()
+ *	trial_check_combine()	compares, guard bytes included
+ *	trial_destroy()
  */
-#ifndef SUPPORT_STEP_H
-#define SUPPORT_STEP_H
+#ifndef SUPPORT_TRIAL_H
+#define SUPPORT_TRIAL_H
 
 #include "reference/inputs.h"
 #include "reference/reference.h"
 #include "support/ranks.h"
 
 /* How many tokens ranks bring. */
-enum step_tokens {
-	STEP_TOKENS_RANDOM, /* 0 .. T_max each */
-	STEP_TOKENS_FULL,   /* T_max each */
-	STEP_TOKENS_ONE,    /* one rank T_max, the others 0 */
-	STEP_TOKENS_NONE,
-	STEP_TOKENS_NUM
+enum trial_tokens {
+	TRIAL_TOKENS_RANDOM, /* 0 .. T_max each */
+	TRIAL_TOKENS_FULL,   /* T_max each */
+	TRIAL_TOKENS_ONE,    /* one rank T_max, the others 0 */
+	TRIAL_TOKENS_NONE,
+	TRIAL_TOKENS_NUM
 };
 
 /* Inputs of a step; the same on all ranks. */
-struct step_rule {
+struct trial_rule {
 	uint64_t seed;
 	int64_t step;
 	int32_t num_ranks;
 	const struct shunt_exchange_config *config;
 	const int32_t *expert_rank; /* (E), see reference_place() */
-	enum step_tokens tokens;
+	enum trial_tokens tokens;
 	const int64_t *token_list; /* (num_ranks) instead, or NULL */
 	enum input_style style;
 	enum input_routing routing;
@@ -46,8 +46,8 @@ struct step_rule {
 	enum shunt_dtype out_dtype;
 };
 
-struct step {
-	struct step_rule rule;
+struct trial {
+	struct trial_rule rule;
 	int32_t rank;
 	struct reference_job job;
 	struct reference_input *inputs; /* (num_ranks) */
@@ -64,28 +64,28 @@ struct step {
 	struct reference_sent expected_sent;
 };
 
-/* Fills a step for the seat's rank; owes step_destroy(). */
-void step_create(
-	struct seat *seat, struct step *step, const struct step_rule *rule);
-void step_destroy(struct step *step);
+/* Fills a step for the seat's rank; owes trial_destroy(). */
+void trial_create(
+	struct seat *seat, struct trial *step, const struct trial_rule *rule);
+void trial_destroy(struct trial *step);
 
 /* Checks `out`, then spoils all inputs of the dispatch. */
-void step_check_dispatch(struct seat *seat, struct step *step);
+void trial_check_dispatch(struct seat *seat, struct trial *step);
 
 /* Fills combine.y: the exchange's expert_rows, or a block of its own. */
-void step_make_rows(struct seat *seat, struct step *step);
+void trial_make_rows(struct seat *seat, struct trial *step);
 
 /* Spoils y, if it is a block of its own: for after combine_start. */
-void step_spoil_rows(struct step *step);
+void trial_spoil_rows(struct trial *step);
 
-void step_check_combine(struct seat *seat, struct step *step);
+void trial_check_combine(struct seat *seat, struct trial *step);
 
 /* A whole step: create, dispatch, check, combine, check, destroy. */
-void step_run(struct seat *seat, struct shunt_exchange *exchange,
-	const struct step_rule *rule);
+void trial_run(struct seat *seat, struct shunt_exchange *exchange,
+	const struct trial_rule *rule);
 
 /* A config with placement by default, for tests that need one like any. */
-struct shunt_exchange_config step_config(
+struct shunt_exchange_config trial_config(
 	int64_t max_tokens, int64_t hidden, int64_t topk, int64_t num_experts);
 
 #endif

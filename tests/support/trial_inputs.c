@@ -1,5 +1,5 @@
 /* The inputs of all ranks of a step, by its rule. */
-#include "support/step_inputs.h"
+#include "support/trial_inputs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,37 +7,37 @@
 
 #include "reference/convert.h"
 
-static struct input_key key_of(const struct step_rule *rule, int32_t rank)
+static struct input_key key_of(const struct trial_rule *rule, int32_t rank)
 {
 	return (struct input_key){rule->seed, rule->step, rank};
 }
 
-int64_t step_draw(const struct step_rule *rule, int32_t rank,
-	enum step_purpose purpose, int64_t low, int64_t high)
+int64_t trial_draw(const struct trial_rule *rule, int32_t rank,
+	enum trial_purpose purpose, int64_t low, int64_t high)
 {
 	struct input_key key = key_of(rule, rank);
 
 	return input_range(&key, purpose, 0, low, high);
 }
 
-bool step_has_wide_ids(const struct step_rule *rule, int32_t rank)
+bool trial_has_wide_ids(const struct trial_rule *rule, int32_t rank)
 {
-	return !rule->plain && step_draw(rule, rank, STEP_WIDE_IDS, 0, 1);
+	return !rule->plain && trial_draw(rule, rank, TRIAL_WIDE_IDS, 0, 1);
 }
 
-static int64_t tokens_of(const struct step_rule *rule, int32_t rank)
+static int64_t tokens_of(const struct trial_rule *rule, int32_t rank)
 {
 	int64_t most = rule->config->max_tokens;
 
 	if (rule->token_list != NULL)
 		return rule->token_list[rank];
 	switch (rule->tokens) {
-	case STEP_TOKENS_RANDOM:
-		return step_draw(rule, rank, STEP_TOKENS_OF, 0, most);
-	case STEP_TOKENS_FULL:
+	case TRIAL_TOKENS_RANDOM:
+		return trial_draw(rule, rank, TRIAL_TOKENS_OF, 0, most);
+	case TRIAL_TOKENS_FULL:
 		return most;
-	case STEP_TOKENS_ONE:
-		return step_draw(rule, 0, STEP_ONE_RANK, 0,
+	case TRIAL_TOKENS_ONE:
+		return trial_draw(rule, 0, TRIAL_ONE_RANK, 0,
 			       rule->num_ranks - 1) == rank
 			       ? most
 			       : 0;
@@ -47,7 +47,7 @@ static int64_t tokens_of(const struct step_rule *rule, int32_t rank)
 }
 
 /* Row by row into a dense (T, H). */
-static bool make_x(const struct step_rule *rule, const struct input_key *key,
+static bool make_x(const struct trial_rule *rule, const struct input_key *key,
 	struct reference_input *input)
 {
 	const struct shunt_exchange_config *config = rule->config;
@@ -64,16 +64,16 @@ static bool make_x(const struct step_rule *rule, const struct input_key *key,
 	return true;
 }
 
-static bool make_mask(const struct step_rule *rule, const struct input_key *key,
-	struct reference_input *input)
+static bool make_mask(const struct trial_rule *rule,
+	const struct input_key *key, struct reference_input *input)
 {
 	int64_t count = input->num_tokens;
 	uint8_t *mask;
 
 	input->mask = rule->mask;
 	if (key->rank & 1)
-		input->mask = (enum shunt_mask)step_draw(
-			rule, key->rank, STEP_MASK_OF, 0, rule->mask);
+		input->mask = (enum shunt_mask)trial_draw(
+			rule, key->rank, TRIAL_MASK_OF, 0, rule->mask);
 	if (input->mask == SHUNT_MASK_NONE)
 		return true;
 	if (input->mask == SHUNT_MASK_CHOICES)
@@ -96,13 +96,13 @@ static bool is_masked(
 	return false;
 }
 
-static bool make_ids(const struct step_rule *rule, const struct input_key *key,
+static bool make_ids(const struct trial_rule *rule, const struct input_key *key,
 	struct reference_input *input)
 {
 	const struct shunt_exchange_config *config = rule->config;
 	int64_t count = input->num_tokens * config->topk;
 	int64_t *ids = malloc((size_t)count * sizeof(*ids) + 1);
-	bool wide = step_has_wide_ids(rule, key->rank);
+	bool wide = trial_has_wide_ids(rule, key->rank);
 	struct input_ids_rule ids_rule = {
 		.routing = rule->routing,
 		.topk = config->topk,
@@ -122,14 +122,14 @@ static bool make_ids(const struct step_rule *rule, const struct input_key *key,
 	for (int64_t i = 0; i < count; i++)
 		if (is_masked(input, i, config->topk))
 			ids[i] = input_bad_id(
-				input_random(key, STEP_GARBAGE, (uint64_t)i),
+				input_random(key, TRIAL_GARBAGE, (uint64_t)i),
 				config->num_experts, wide);
 	input->ids = ids;
 	return true;
 }
 
 /* Weights that must not be read are NaN. */
-static bool make_weights(const struct step_rule *rule,
+static bool make_weights(const struct trial_rule *rule,
 	const struct input_key *key, struct reference_input *input)
 {
 	int64_t topk = rule->config->topk, id;
@@ -152,7 +152,7 @@ static bool make_weights(const struct step_rule *rule,
 	return true;
 }
 
-static bool make_smooth(const struct step_rule *rule,
+static bool make_smooth(const struct trial_rule *rule,
 	const struct input_key *key, struct reference_input *input)
 {
 	int64_t count = rule->config->num_experts * rule->config->hidden;
@@ -160,8 +160,8 @@ static bool make_smooth(const struct step_rule *rule,
 
 	/* On rank 0 always; elsewhere mostly: ranks need not agree. */
 	if (!rule->smooth ||
-		(key->rank != 0 &&
-			step_draw(rule, key->rank, STEP_HAS_SMOOTH, 0, 3) == 0))
+		(key->rank != 0 && trial_draw(rule, key->rank, TRIAL_HAS_SMOOTH,
+					   0, 3) == 0))
 		return true;
 	smooth = malloc((size_t)count * sizeof(*smooth));
 	if (smooth == NULL)
@@ -173,7 +173,7 @@ static bool make_smooth(const struct step_rule *rule,
 
 /* Spoils one unmasked choice: a bad id, or a promise of distinct experts that
  * is broken. True if there was one to spoil. */
-static bool spoil_id(const struct step_rule *rule, int32_t rank,
+static bool spoil_id(const struct trial_rule *rule, int32_t rank,
 	struct reference_input *input)
 {
 	int64_t topk = rule->config->topk;
@@ -182,7 +182,7 @@ static bool spoil_id(const struct step_rule *rule, int32_t rank,
 
 	if (count == 0)
 		return false;
-	choice = step_draw(rule, rank, STEP_REFUSED_CHOICE, 0, count - 1);
+	choice = trial_draw(rule, rank, TRIAL_REFUSED_CHOICE, 0, count - 1);
 	if (is_masked(input, choice, topk))
 		return false;
 	first = choice - choice % topk;
@@ -193,13 +193,13 @@ static bool spoil_id(const struct step_rule *rule, int32_t rank,
 	else if (rule->config->bad_id == SHUNT_BAD_ID_REFUSE)
 		ids[choice] = input_bad_id((uint64_t)choice,
 			rule->config->num_experts,
-			step_has_wide_ids(rule, rank));
+			trial_has_wide_ids(rule, rank));
 	else
 		return false;
 	return true;
 }
 
-bool step_inputs_init(const struct step_rule *rule, int32_t rank,
+bool trial_inputs_init(const struct trial_rule *rule, int32_t rank,
 	struct reference_input *input, bool *refuses)
 {
 	struct input_key key = key_of(rule, rank);
@@ -216,7 +216,7 @@ bool step_inputs_init(const struct step_rule *rule, int32_t rank,
 	return done;
 }
 
-void step_inputs_fini(struct reference_input *input)
+void trial_inputs_fini(struct reference_input *input)
 {
 	free((void *)(uintptr_t)input->x);
 	free((void *)(uintptr_t)input->ids);

@@ -1,5 +1,5 @@
 /* One step of an exchange: this rank's arguments, and the checks. */
-#include "support/step.h"
+#include "support/trial.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "reference/check.h"
 #include "reference/convert.h"
-#include "support/step_inputs.h"
+#include "support/trial_inputs.h"
 
 #define GUARD_BYTES 64
 #define GUARD       0xa5
@@ -24,20 +24,20 @@ static uint8_t *block_of(struct seat *seat, int64_t bytes)
 }
 
 /* A stride: H, or a little more, 0 standing for H. */
-static int64_t stride_of(const struct step *step, enum step_purpose purpose)
+static int64_t stride_of(const struct trial *step, enum trial_purpose purpose)
 {
 	int64_t hidden = step->job.hidden, extra;
 
 	if (step->rule.plain)
 		return 0;
-	extra = step_draw(&step->rule, step->rank, purpose, -1, 5);
+	extra = trial_draw(&step->rule, step->rank, purpose, -1, 5);
 	return extra < 0 ? 0 : hidden + extra;
 }
 
 static int64_t shift_of(
-	const struct step *step, enum step_purpose purpose, size_t unit)
+	const struct trial *step, enum trial_purpose purpose, size_t unit)
 {
-	int64_t units = step_draw(&step->rule, step->rank, purpose, 0,
+	int64_t units = trial_draw(&step->rule, step->rank, purpose, 0,
 		(int64_t)(GUARD_BYTES / unit) - 1);
 
 	return step->rule.plain ? 0 : units * (int64_t)unit;
@@ -51,14 +51,14 @@ static int64_t dense(int64_t stride, int64_t hidden)
 /* ---- the arguments of dispatch ---------------------------------------- */
 
 /* The rows of x with a stride, from any address. */
-static void lay_x(struct seat *seat, struct step *step)
+static void lay_x(struct seat *seat, struct trial *step)
 {
 	const struct reference_input *own = &step->inputs[step->rank];
 	int64_t element = (int64_t)convert_bytes(step->job.dtype);
 	int64_t row = step->job.hidden * element;
-	int64_t shift = shift_of(step, STEP_SHIFT_X, 1), pitch;
+	int64_t shift = shift_of(step, TRIAL_SHIFT_X, 1), pitch;
 
-	step->args.x_stride = stride_of(step, STEP_STRIDE_X);
+	step->args.x_stride = stride_of(step, TRIAL_STRIDE_X);
 	pitch = dense(step->args.x_stride, step->job.hidden) * element;
 	step->x_bytes = shift + own->num_tokens * pitch;
 	step->x_block = block_of(seat, step->x_bytes + 1);
@@ -68,13 +68,13 @@ static void lay_x(struct seat *seat, struct step *step)
 	step->args.x = step->x_block + shift;
 }
 
-static void lay_ids(struct seat *seat, struct step *step)
+static void lay_ids(struct seat *seat, struct trial *step)
 {
 	const struct reference_input *own = &step->inputs[step->rank];
-	bool wide = step_has_wide_ids(&step->rule, step->rank);
+	bool wide = trial_has_wide_ids(&step->rule, step->rank);
 	int64_t element = wide ? 8 : 4;
 	int64_t count = own->num_tokens * step->job.topk;
-	int64_t shift = shift_of(step, STEP_SHIFT_IDS, (size_t)element);
+	int64_t shift = shift_of(step, TRIAL_SHIFT_IDS, (size_t)element);
 	uint8_t *to;
 	int32_t narrow;
 
@@ -93,10 +93,10 @@ static void lay_ids(struct seat *seat, struct step *step)
 }
 
 /* With T = 0 all pointers may be NULL: half of the time they are. */
-static void drop_pointers(struct step *step)
+static void drop_pointers(struct trial *step)
 {
 	if (step->args.num_tokens != 0 ||
-		step_draw(&step->rule, step->rank, STEP_GARBAGE, 0, 1))
+		trial_draw(&step->rule, step->rank, TRIAL_GARBAGE, 0, 1))
 		return;
 	step->args.x = NULL;
 	step->args.expert_ids = NULL;
@@ -105,7 +105,7 @@ static void drop_pointers(struct step *step)
 	step->combine.out = NULL;
 }
 
-static void fill_dispatch(struct seat *seat, struct step *step)
+static void fill_dispatch(struct seat *seat, struct trial *step)
 {
 	const struct reference_input *own = &step->inputs[step->rank];
 
@@ -119,18 +119,18 @@ static void fill_dispatch(struct seat *seat, struct step *step)
 	step->args.weights = own->weights;
 	step->args.smooth_scales = own->smooth;
 	step->args.prefix_token_nums =
-		step_draw(&step->rule, step->rank, STEP_PREFIX, 0, 1);
+		trial_draw(&step->rule, step->rank, TRIAL_PREFIX, 0, 1);
 }
 
 /* ---- the arguments of combine ----------------------------------------- */
 
-static enum shunt_dtype out_dtype_of(const struct step *step)
+static enum shunt_dtype out_dtype_of(const struct trial *step)
 {
 	return step->rule.out_dtype == SHUNT_DTYPE_NONE ? step->job.expert_dtype
 							: step->rule.out_dtype;
 }
 
-static const float *weights_in_force(const struct step *step)
+static const float *weights_in_force(const struct trial *step)
 {
 	return step->weights_at_combine != NULL
 		       ? step->weights_at_combine
@@ -138,7 +138,7 @@ static const float *weights_in_force(const struct step *step)
 }
 
 /* What combine should give, guard bytes around it included. */
-static void expect_combine(struct seat *seat, struct step *step, int64_t shift)
+static void expect_combine(struct seat *seat, struct trial *step, int64_t shift)
 {
 	struct input_expert expert = {
 		.hidden = step->job.hidden,
@@ -158,7 +158,7 @@ static void expect_combine(struct seat *seat, struct step *step, int64_t shift)
 }
 
 /* Other weights than at dispatch, NaN where they must not be read. */
-static void make_late_weights(struct seat *seat, struct step *step)
+static void make_late_weights(struct seat *seat, struct trial *step)
 {
 	const struct reference_input *own = &step->inputs[step->rank];
 	int64_t count = own->num_tokens * step->job.topk;
@@ -172,16 +172,16 @@ static void make_late_weights(struct seat *seat, struct step *step)
 	step->combine.weights = step->weights_at_combine;
 }
 
-static void fill_combine(struct seat *seat, struct step *step)
+static void fill_combine(struct seat *seat, struct trial *step)
 {
 	int64_t element = (int64_t)convert_bytes(out_dtype_of(step));
 	int64_t tokens = step->inputs[step->rank].num_tokens;
 	int64_t shift =
-		GUARD_BYTES + shift_of(step, STEP_SHIFT_OUT, (size_t)element);
+		GUARD_BYTES + shift_of(step, TRIAL_SHIFT_OUT, (size_t)element);
 
 	step->combine = (struct shunt_combine_args)SHUNT_COMBINE_ARGS_INIT;
 	step->combine.out_dtype = step->rule.out_dtype;
-	step->combine.out_stride = stride_of(step, STEP_STRIDE_OUT);
+	step->combine.out_stride = stride_of(step, TRIAL_STRIDE_OUT);
 	make_late_weights(seat, step);
 	step->out_bytes =
 		shift + GUARD_BYTES +
@@ -196,7 +196,7 @@ static void fill_combine(struct seat *seat, struct step *step)
 
 /* ---- the step --------------------------------------------------------- */
 
-static void make_inputs(struct seat *seat, struct step *step)
+static void make_inputs(struct seat *seat, struct trial *step)
 {
 	bool refuses;
 
@@ -205,7 +205,7 @@ static void make_inputs(struct seat *seat, struct step *step)
 	SEAT_CHECK(seat, step->inputs != NULL, "no memory");
 	for (int32_t r = 0; r < step->rule.num_ranks; r++) {
 		SEAT_CHECK(seat,
-			step_inputs_init(
+			trial_inputs_init(
 				&step->rule, r, &step->inputs[r], &refuses),
 			"no memory");
 		if (refuses)
@@ -213,12 +213,12 @@ static void make_inputs(struct seat *seat, struct step *step)
 	}
 }
 
-void step_create(
-	struct seat *seat, struct step *step, const struct step_rule *rule)
+void trial_create(
+	struct seat *seat, struct trial *step, const struct trial_rule *rule)
 {
 	const struct shunt_exchange_config *config = rule->config;
 
-	*step = (struct step){.rule = *rule, .rank = seat->rank};
+	*step = (struct trial){.rule = *rule, .rank = seat->rank};
 	make_inputs(seat, step);
 	step->job = (struct reference_job){
 		.num_ranks = rule->num_ranks,
@@ -242,11 +242,11 @@ void step_create(
 	reference_send(&step->job, step->rank, &step->expected_sent);
 }
 
-void step_destroy(struct step *step)
+void trial_destroy(struct trial *step)
 {
 	reference_received_fini(&step->expected);
 	for (int32_t r = 0; r < step->rule.num_ranks; r++)
-		step_inputs_fini(&step->inputs[r]);
+		trial_inputs_fini(&step->inputs[r]);
 	free(step->inputs);
 	free(step->weights_at_combine);
 	free(step->x_block);
@@ -266,7 +266,7 @@ static void spoil_floats(const float *floats, int64_t count)
 
 /* After the dispatch nothing of its inputs may be read again, and the
  * weights were kept. Those the reference needs have been used. */
-static void spoil_inputs(struct step *step)
+static void spoil_inputs(struct trial *step)
 {
 	const struct reference_input *own = &step->inputs[step->rank];
 	int64_t choices = own->num_tokens * step->job.topk;
@@ -282,7 +282,7 @@ static void spoil_inputs(struct step *step)
 			(size_t)choices);
 }
 
-void step_check_dispatch(struct seat *seat, struct step *step)
+void trial_check_dispatch(struct seat *seat, struct trial *step)
 {
 	char why[CHECK_TEXT] = "";
 
@@ -298,12 +298,12 @@ void step_check_dispatch(struct seat *seat, struct step *step)
 }
 
 /* Rows in a block of the test's own, with a stride, not aligned well. */
-static uint8_t *own_rows(struct seat *seat, struct step *step)
+static uint8_t *own_rows(struct seat *seat, struct trial *step)
 {
 	int64_t element = (int64_t)convert_bytes(step->job.expert_dtype);
-	int64_t shift = shift_of(step, STEP_SHIFT_Y, (size_t)element);
+	int64_t shift = shift_of(step, TRIAL_SHIFT_Y, (size_t)element);
 
-	step->combine.y_stride = stride_of(step, STEP_STRIDE_Y);
+	step->combine.y_stride = stride_of(step, TRIAL_STRIDE_Y);
 	step->y_bytes =
 		shift + step->out.num_rows * element *
 				dense(step->combine.y_stride, step->job.hidden);
@@ -311,10 +311,10 @@ static uint8_t *own_rows(struct seat *seat, struct step *step)
 	return step->y_block + shift;
 }
 
-void step_make_rows(struct seat *seat, struct step *step)
+void trial_make_rows(struct seat *seat, struct trial *step)
 {
 	int64_t element = (int64_t)convert_bytes(step->job.expert_dtype);
-	bool own = step_draw(&step->rule, step->rank, STEP_OWN_Y, 0, 2) == 0;
+	bool own = trial_draw(&step->rule, step->rank, TRIAL_OWN_Y, 0, 2) == 0;
 	uint8_t *rows = own ? own_rows(seat, step) : step->out.expert_rows;
 	int64_t pitch =
 		element * dense(step->combine.y_stride, step->job.hidden);
@@ -333,13 +333,13 @@ void step_make_rows(struct seat *seat, struct step *step)
 	step->combine.y = rows;
 }
 
-void step_spoil_rows(struct step *step)
+void trial_spoil_rows(struct trial *step)
 {
 	if (step->y_block != NULL)
 		memset(step->y_block, SPOILT, (size_t)step->y_bytes);
 }
 
-void step_check_combine(struct seat *seat, struct step *step)
+void trial_check_combine(struct seat *seat, struct trial *step)
 {
 	int64_t stride = dense(step->combine.out_stride, step->job.hidden);
 	int64_t row = stride * (int64_t)convert_bytes(out_dtype_of(step));
@@ -351,24 +351,24 @@ void step_check_combine(struct seat *seat, struct step *step)
 		"combine of step %" PRId64 ": %s", step->rule.step, why);
 }
 
-void step_run(struct seat *seat, struct shunt_exchange *exchange,
-	const struct step_rule *rule)
+void trial_run(struct seat *seat, struct shunt_exchange *exchange,
+	const struct trial_rule *rule)
 {
-	struct step *step = malloc(sizeof(*step));
+	struct trial *step = malloc(sizeof(*step));
 
 	SEAT_CHECK(seat, step != NULL, "no memory");
-	step_create(seat, step, rule);
+	trial_create(seat, step, rule);
 	SEAT_OK(seat, shunt_dispatch(exchange, &step->args, &step->out,
 			      &step->handle));
-	step_check_dispatch(seat, step);
-	step_make_rows(seat, step);
+	trial_check_dispatch(seat, step);
+	trial_make_rows(seat, step);
 	SEAT_OK(seat, shunt_combine(step->handle, &step->combine));
-	step_check_combine(seat, step);
-	step_destroy(step);
+	trial_check_combine(seat, step);
+	trial_destroy(step);
 	free(step);
 }
 
-struct shunt_exchange_config step_config(
+struct shunt_exchange_config trial_config(
 	int64_t max_tokens, int64_t hidden, int64_t topk, int64_t num_experts)
 {
 	struct shunt_exchange_config config = SHUNT_EXCHANGE_CONFIG_INIT;

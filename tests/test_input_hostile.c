@@ -1,0 +1,181 @@
+/*
+ * A peer that holds the job's key but sends what no correct rank sends, and
+ * counters that have run for years: both by reaching into the exchange.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "exchange/step.h"
+#include "support/stand.h"
+
+#define RANKS   3
+#define HOSTILE 1
+
+/* ---- counts ----------------------------------------------------------- */
+
+/* What the hostile rank says of its part of a step. */
+struct lie {
+	const char *what;
+	int64_t num_tokens;
+	uint32_t counts[4];
+	uint64_t epoch_off; /* added to the right epoch */
+	bool distinct;
+};
+
+static const struct lie lies[] = {
+	{"more tokens than T_max", 9, {1, 1, 1, 1}, 0, false},
+	{"negative tokens", -1, {0}, 0, false},
+	{"tokens near 2^63", INT64_MAX, {UINT32_MAX}, 0, false},
+	{"one count near 2^32", 8, {0, UINT32_MAX, 0, 0}, 0, false},
+	{"one count near 2^31", 8, {0x7fffffff, 0, 0, 0}, 0, false},
+	{"counts whose sum wraps", 8, {1u << 31, 1u << 31, 0, 0}, 0, false},
+	{"one choice too many", 8, {4, 4, 4, 5}, 0, false},
+	{"choices of no tokens", 0, {0, 0, 1, 0}, 0, false},
+	{"an expert twice by promise", 4, {5, 0, 0, 0}, 0, true},
+	{"the head of another step", 8, {1, 1, 1, 1}, 1000, false},
+};
+
+/* Announces a step by hand, as dispatch would. */
+static void announce_lie(struct seat *seat, struct shunt_exchange *exchange,
+	const struct lie *lie)
+{
+	struct step *step;
+	struct step_head *head;
+
+	SEAT_OK(seat, step_claim(exchange, 1000000000, &step));
+	head = exchange_head(exchange, seat->rank, step);
+	head->epoch = step->epoch + lie->epoch_off;
+	head->num_tokens = lie->num_tokens;
+	memcpy(exchange_counts(exchange, seat->rank, step), lie->counts,
+		sizeof(lie->counts));
+	step_signal(exchange, step, PHASE_COUNTS, SIGNAL_OK);
+	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
+	step_end(step);
+}
+
+static void tell_lies(struct seat *seat)
+{
+	const struct lie *lie = seat->context;
+	struct shunt_exchange_config config = trial_config(8, 33, 2, 4);
+	struct stand stand;
+	struct trial_rule rule;
+	struct trial *step;
+
+	seat_label(seat, "%s: ", lie->what);
+	config.distinct_experts = lie->distinct;
+	stand_init(&stand, seat, &config);
+	stand_step(&stand);
+	rule = stand_rule(&stand);
+	rule.weights_at_dispatch = false;
+	step = stand_prepare_rule(&stand, &rule);
+	if (seat->rank == HOSTILE) {
+		announce_lie(seat, stand.exchange, lie);
+	} else {
+		SEAT_STATUS(seat, SHUNT_PEER_FAULT,
+			shunt_dispatch(stand.exchange, &step->args, &step->out,
+				&step->handle));
+		seat_error_ranks(seat, 1 << HOSTILE);
+	}
+	stand_drop(step);
+	/* Should the peer come to its senses, all goes on. */
+	stand_step(&stand);
+	stand_fini(&stand);
+}
+
+static void peer_with_wild_counts_is_a_peer_fault_that_names_it(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++)
+		ranks_run_both(RANKS, tell_lies, &lies[i]);
+}
+
+/* ---- a reason that is no text ----------------------------------------- */
+
+static void refuse_with_garbage(struct seat *seat)
+{
+	struct shunt_exchange_config config = trial_config(8, 33, 2, 4);
+	struct stand stand;
+	struct step *step;
+	struct step_head *head;
+	struct trial *mine;
+
+	stand_init(&stand, seat, &config);
+	if (seat->rank == HOSTILE) {
+		SEAT_OK(seat, step_claim(stand.exchange, 1000000000, &step));
+		head = exchange_head(stand.exchange, seat->rank, step);
+		head->epoch = step->epoch;
+		memset(head->reason, 0x9b, sizeof(head->reason));
+		step_signal(stand.exchange, step, PHASE_COUNTS, SIGNAL_REFUSED);
+		step_signal(stand.exchange, step, PHASE_ROWS, SIGNAL_REFUSED);
+		step_end(step);
+		stand.next_step++;
+	} else {
+		mine = stand_prepare(&stand);
+		SEAT_STATUS(seat, SHUNT_PEER_REFUSED,
+			shunt_dispatch(stand.exchange, &mine->args, &mine->out,
+				&mine->handle));
+		for (const char *c = shunt_error_message(); *c != '\0'; c++)
+			SEAT_CHECK(seat, *c >= ' ' && *c <= '~',
+				"byte 0x%02x in a message", (uint8_t)*c);
+		stand_drop(mine);
+	}
+	stand_step(&stand);
+	stand_fini(&stand);
+}
+
+static void a_reason_that_is_no_text_is_made_printable(void **state)
+{
+	(void)state;
+	ranks_run_both(RANKS, refuse_with_garbage, NULL);
+}
+
+/* ---- counters --------------------------------------------------------- */
+
+static void run_from(struct seat *seat)
+{
+	const uint64_t *start = seat->context;
+	struct shunt_exchange_config config = trial_config(8, 33, 2, 4);
+	struct stand stand;
+
+	seat_label(seat, "from step 0x%llx: ", (unsigned long long)*start);
+	config.depth = 3;
+	stand_init(&stand, seat, &config);
+	stand.exchange->epoch = *start;
+	for (int i = 0; i < 20; i++)
+		stand_step(&stand);
+	stand_fini(&stand);
+}
+
+static void step_counters_near_2_to_31_and_32_and_beyond_do_not_hang(
+	void **state)
+{
+	/* A line holds the step times 256: that is where 2^23 and 2^24 count.
+	 */
+	static const uint64_t starts[] = {(UINT64_C(1) << 31) - 7,
+		(UINT64_C(1) << 32) - 7, (UINT64_C(1) << 23) - 7,
+		(UINT64_C(1) << 24) - 7, (UINT64_C(1) << 48) - 7};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+		ranks_run_both(RANKS, run_from, &starts[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			peer_with_wild_counts_is_a_peer_fault_that_names_it),
+		cmocka_unit_test(a_reason_that_is_no_text_is_made_printable),
+		cmocka_unit_test(
+			step_counters_near_2_to_31_and_32_and_beyond_do_not_hang),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
