@@ -198,7 +198,7 @@ enum shunt_status shunt_exchange_create(struct shunt_world *world,
 	struct shunt_group *group, const struct shunt_exchange_config *config,
 	struct shunt_exchange **out)
 {
-	struct shunt_exchange *exchange;
+	struct shunt_exchange *exchange = NULL;
 	enum shunt_status status;
 
 	status = check_owner(world, group, out);
