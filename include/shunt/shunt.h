@@ -372,8 +372,8 @@ struct shunt_dispatch_out {
 /*
  * Sends every active token to the ranks of its experts, and receives the rows
  * of this rank's experts. Collective: every rank calls it for every step,
- * also with T = 0. The first `depth` steps may be in flight; each is ended by
- * combine or shunt_handle_destroy().
+ * also with T = 0. Up to `depth` steps may be in flight: step n begins once
+ * step n - depth was ended, by combine or shunt_handle_destroy().
  *
  * Blocks, up to the deadline. The inputs must stay unchanged until it
  * returns, smooth_scales too; weights are kept.
