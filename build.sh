@@ -1,0 +1,237 @@
+#!/bin/bash
+# Builds Shunt and runs what belongs to it: ./build.sh help says what.
+# Works from any directory. Installs Debian packages, but only missing ones.
+set -euo pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$top"
+jobs=${SHUNT_JOBS:-$(nproc)}
+# Tests are ranks that wait for each other: more at once would be timed out.
+test_jobs=${SHUNT_TEST_JOBS:-2}
+fuzz_seconds=${SHUNT_FUZZ_SECONDS:-20}
+
+usage() {
+	cat <<'HELP'
+Usage: ./build.sh COMMAND [ARGUMENT...]
+
+  bench [OPTION...]  build, then dispatch and combine OLMoE's real expert
+                     loads on 4 ranks, checked against the reference; more
+                     options go to `shunt bench'
+  build              build the library and the program
+  test [REGEX]       build, then all tests, or those whose names match
+  asan [REGEX]       the tests under AddressSanitizer and UBSan
+  tsan [REGEX]       the tests under ThreadSanitizer
+  fuzz               each fuzzer for SHUNT_FUZZ_SECONDS (20); needs clang
+  format             lay the sources out as .clang-format says
+  format-check       fail if `format' would change anything
+  lint               clang-tidy and shellcheck
+  ci                 all of that but bench and format, as .ci/run
+  help               this text
+
+Builds go to build/, build-asan/, build-tsan/ and build-fuzz/.
+SHUNT_JOBS (processors) and SHUNT_TEST_JOBS (2) say how much at once;
+CC chooses the compiler.
+HELP
+}
+
+die() {
+	echo "build.sh: $*" >&2
+	exit 1
+}
+
+# step WHAT COMMAND...: runs it, and says what is done and how long it took.
+step() {
+	local what=$1 start=$SECONDS
+
+	shift
+	echo "==> $what"
+	"$@" || die "failed after $((SECONDS - start)) s: $what"
+	echo "    $((SECONDS - start)) s: $what"
+}
+
+# ---- packages ----------------------------------------------------------
+
+# What each job needs: a program, or a library as pkg-config calls it, and
+# the package that has it.
+needs_build=(cc:gcc make:make cmake:cmake pkg-config:pkg-config
+	dpkg-source:dpkg-dev lib=libsodium:libsodium-dev
+	lib=libcjson:libcjson-dev)
+needs_test=(lib=cmocka:libcmocka-dev python3:python3 c++:g++
+	clang-format:clang-format clang-tidy:clang-tidy
+	run-clang-tidy:clang-tidy)
+needs_format=(clang-format:clang-format git:git)
+needs_lint=(clang-tidy:clang-tidy run-clang-tidy:clang-tidy
+	lib=cmocka:libcmocka-dev shellcheck:shellcheck)
+needs_fuzz=(clang:clang rt=fuzzer:libclang-rt-dev)
+
+has() {
+	case $1 in
+	lib=*) pkg-config --exists "${1#lib=}" 2>/dev/null ;;
+	rt=*) [ -n "$(find "$(clang -print-resource-dir 2>/dev/null)/lib/" \
+		-name "libclang_rt.${1#rt=}*" 2>/dev/null)" ] ;;
+	*) command -v "$1" >/dev/null ;;
+	esac
+}
+
+run_apt() {
+	local as_root=()
+
+	command -v apt-get >/dev/null ||
+		die "apt-get is missing; install by hand what these hold: $*"
+	if [ "$(id -u)" != 0 ]; then
+		if ! command -v sudo >/dev/null ||
+			{ [ ! -t 0 ] && ! sudo -n true 2>/dev/null; }; then
+			die "not root, and sudo cannot be used here; have" \
+				"someone run: apt-get install $*"
+		fi
+		as_root=(sudo)
+	fi
+	"${as_root[@]}" apt-get -qq update ||
+		echo "    apt-get update had errors; going on" >&2
+	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq \
+		install -y --no-install-recommends "$@"
+}
+
+need() {
+	local missing=() item
+
+	for item in "$@"; do
+		has "${item%%:*}" || missing+=("${item#*:}")
+	done
+	[ ${#missing[@]} = 0 ] ||
+		step "installing ${missing[*]}" run_apt "${missing[@]}"
+}
+
+# ---- building and testing ----------------------------------------------
+
+configure() {
+	cmake -S . -B "$@" >"$1.log" || {
+		cat "$1.log"
+		return 1
+	}
+	rm "$1.log"
+}
+
+# compile DIR TARGETS [CMAKE_OPTION...]; no targets means all.
+compile() {
+	local dir=$1 targets=$2
+
+	shift 2
+	step "configuring $dir" configure "$dir" "$@"
+	# shellcheck disable=SC2086 # targets are words
+	step "compiling in $dir" cmake --build "$dir" -j "$jobs" \
+		${targets:+--target $targets}
+}
+
+# run_ctest DIR REGEX [PREFIX...]; an empty regex means all tests.
+run_ctest() {
+	"${@:3}" ctest --test-dir "$1" --output-on-failure -j "$test_jobs" \
+		--no-tests=error ${2:+-R "$2"}
+}
+
+build() {
+	need "${needs_build[@]}"
+	compile build "shunt shunt_program" -DCMAKE_BUILD_TYPE=Release
+}
+
+bench() {
+	build
+	step "4 ranks, int8, OLMoE layer 15" \
+		build/bin/shunt bench --ranks 4 --launch processes \
+		--tokens 128 --hidden 2048 --experts 64 --topk 8 \
+		--routing "file:$trace" --quant int8 --check "$@"
+	cat <<'NEXT'
+
+Go on with:
+  build/bin/shunt bench --help     other shapes, loads and formats
+  build/bin/shunt run -n 4 PROGRAM start your program on 4 ranks
+  ./build.sh test                  the tests
+NEXT
+}
+trace=bench/traces/olmoe_mixtral_expert_counts.json:olmoe-arxiv-expert_counts-15
+
+run_tests() {
+	need "${needs_build[@]}" "${needs_test[@]}"
+	compile build "" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON
+	step "testing" run_ctest build "${1:-}"
+	echo
+	echo "All tests passed. Go on with: ./build.sh asan, or ./build.sh ci"
+}
+
+run_asan() {
+	need "${needs_build[@]}" "${needs_test[@]}"
+	compile build-asan "" -DSHUNT_SANITIZE=address
+	export SHUNT_TEST_SCALE=${SHUNT_TEST_SCALE:-small}
+	step "testing with AddressSanitizer and UBSan" \
+		run_ctest build-asan "${1:-}"
+}
+
+run_tsan() {
+	need "${needs_build[@]}" "${needs_test[@]}"
+	compile build-tsan "" -DSHUNT_SANITIZE=thread
+	export SHUNT_TEST_SCALE=${SHUNT_TEST_SCALE:-small}
+	# TSan's shadow is a multiple of what is mapped.
+	export SHUNT_SEGMENT_BYTES=${SHUNT_SEGMENT_BYTES:-8589934592}
+	# -R: TSan of this age cannot cope with very random address spaces.
+	step "testing with ThreadSanitizer" \
+		run_ctest build-tsan "${1:-}" setarch "$(uname -m)" -R
+}
+
+run_fuzz() {
+	local source names=() name
+
+	need "${needs_build[@]}" "${needs_fuzz[@]}" lib=cmocka:libcmocka-dev
+	for source in tests/fuzz/*.c; do
+		names+=("$(basename "$source" .c)")
+	done
+	CC=clang compile build-fuzz "${names[*]}" -DSHUNT_FUZZ=ON \
+		-DSHUNT_SANITIZE=address \
+		-DCMAKE_C_FLAGS=-fsanitize=fuzzer-no-link
+	for name in "${names[@]}"; do
+		mkdir -p "build-fuzz/corpus/$name"
+		step "$name for $fuzz_seconds s" "build-fuzz/fuzz/$name" \
+			-max_total_time="$fuzz_seconds" -verbosity=0 \
+			-print_final_stats=1 -timeout=20 \
+			-artifact_prefix="build-fuzz/$name-" \
+			"build-fuzz/corpus/$name"
+	done
+}
+
+# ---- looks -------------------------------------------------------------
+
+cmake_target() {
+	need "${needs_build[@]}"
+	step "configuring build" configure build
+	step "$1" cmake --build build --target "$1"
+}
+
+lint() {
+	need "${needs_lint[@]}"
+	step "shellcheck" shellcheck -S warning build.sh .ci/run cmake/*.sh \
+		tests/*.sh tests/build/*.sh
+	cmake_target lint
+}
+
+# ------------------------------------------------------------------------
+
+command=${1:-help}
+[ $# = 0 ] || shift
+case $command in
+bench) bench "$@" ;;
+build) build ;;
+test) run_tests "$@" ;;
+asan) run_asan "$@" ;;
+tsan) run_tsan "$@" ;;
+fuzz) run_fuzz ;;
+format | format-check)
+	need "${needs_format[@]}"
+	cmake_target "$command"
+	;;
+lint) lint ;;
+ci) exec .ci/run ;;
+help | --help | -h) usage ;;
+*)
+	usage >&2
+	exit 2
+	;;
+esac
