@@ -130,16 +130,24 @@ run_ctest() {
 }
 
 build() {
+	local testing=ON
+
 	need "${needs_build[@]}"
-	compile build "shunt shunt_program" -DCMAKE_BUILD_TYPE=Release
+	# The tests' packages are no condition for building.
+	has lib=cmocka && has python3 || testing=OFF
+	compile build "shunt shunt_program" -DCMAKE_BUILD_TYPE=Release \
+		-DBUILD_TESTING=$testing
 }
 
 bench() {
+	local traces=bench/traces/olmoe_mixtral_expert_counts.json
+	local trace=olmoe-arxiv-expert_counts-15
+
 	build
 	step "4 ranks, int8, OLMoE layer 15" \
 		build/bin/shunt bench --ranks 4 --launch processes \
 		--tokens 128 --hidden 2048 --experts 64 --topk 8 \
-		--routing "file:$trace" --quant int8 --check "$@"
+		--routing "file:$traces:$trace" --quant int8 --check "$@"
 	cat <<'NEXT'
 
 Go on with:
@@ -148,7 +156,6 @@ Go on with:
   ./build.sh test                  the tests
 NEXT
 }
-trace=bench/traces/olmoe_mixtral_expert_counts.json:olmoe-arxiv-expert_counts-15
 
 run_tests() {
 	need "${needs_build[@]}" "${needs_test[@]}"
