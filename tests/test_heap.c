@@ -184,7 +184,7 @@ static void small_blocks_are_reused(void **state)
 {
 	struct place place;
 
-	(void) state;
+	(void)state;
 	place_open(&place, SEGMENT_PRIVATE);
 	for (int round = 0; round < 100; round++) {
 		void *blocks[100];
