@@ -166,7 +166,7 @@ static void every_16_bit_code_is_quantized_among_others(void **state)
 
 	for (int code = 0; code < NUM_CODES; code++) {
 		near[code] = (uint16_t)code;
-		far[code] = (uint16_t)(code * 40503);
+		far[code] = (uint16_t)((uint32_t)code * 40503);
 	}
 	for (int64_t at = 0; at < NUM_CODES; at += hidden) {
 		int64_t left = NUM_CODES - at;
