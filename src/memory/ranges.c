@@ -3,17 +3,17 @@
 
 #include <stdlib.h>
 
-#include "base/error.h"
-
 struct range {
 	uint64_t offset;
 	uint64_t bytes;
 	struct range *next;
 };
 
-void ranges_init(struct ranges *ranges, uint64_t end)
+/* The head is the list: there is nothing to allocate yet. */
+bool ranges_init(struct ranges *ranges, uint64_t end)
 {
 	*ranges = (struct ranges){.end = end};
+	return true;
 }
 
 void ranges_fini(struct ranges *ranges)
@@ -54,47 +54,61 @@ static struct range **find_gap(
 	return gap_fits(begin, ranges->end, bytes, align, offset) ? link : NULL;
 }
 
-enum shunt_status ranges_take(struct ranges *ranges, uint64_t bytes,
-	uint64_t align, uint64_t *offset)
+bool ranges_take(
+	struct ranges *ranges, uint64_t bytes, uint64_t align, uint64_t *offset)
 {
 	struct range *range = calloc(1, sizeof(*range));
 	struct range **link;
 
 	if (!range)
-		return error_set(SHUNT_NO_MEMORY,
-			"no memory for the record of a range of %llu bytes",
-			(unsigned long long)bytes);
+		return false;
 	link = find_gap(ranges, bytes, align, &range->offset);
 	if (!link) {
 		free(range);
-		return error_set(SHUNT_NO_MEMORY,
-			"%llu bytes needed in one piece; of the segment's %llu "
-			"bytes of address space %llu are in use: free some, or "
-			"raise segment_bytes (SHUNT_SEGMENT_BYTES)",
-			(unsigned long long)bytes,
-			(unsigned long long)ranges->end,
-			(unsigned long long)ranges->used_bytes);
+		return false;
 	}
 	range->bytes = bytes;
 	range->next = *link;
 	*link = range;
 	ranges->used_bytes += bytes;
 	*offset = range->offset;
-	return SHUNT_OK;
+	return true;
 }
 
-bool ranges_give(struct ranges *ranges, uint64_t offset, uint64_t bytes)
+bool ranges_taken(const struct ranges *ranges, uint64_t offset, uint64_t bytes)
+{
+	const struct range *range = ranges->first;
+
+	while (range && range->offset < offset)
+		range = range->next;
+	return range && range->offset == offset && range->bytes == bytes;
+}
+
+void ranges_give(struct ranges *ranges, uint64_t offset, uint64_t bytes)
 {
 	struct range **link = &ranges->first;
 	struct range *range;
 
-	while (*link && (*link)->offset < offset)
+	if (!ranges_taken(ranges, offset, bytes))
+		return;
+	while ((*link)->offset < offset)
 		link = &(*link)->next;
 	range = *link;
-	if (!range || range->offset != offset || range->bytes != bytes)
-		return false;
 	*link = range->next;
 	ranges->used_bytes -= bytes;
 	free(range);
-	return true;
+}
+
+uint64_t ranges_largest(const struct ranges *ranges)
+{
+	uint64_t begin = 0;
+	uint64_t largest = 0;
+
+	for (const struct range *range = ranges->first; range;
+		range = range->next) {
+		if (range->offset - begin > largest)
+			largest = range->offset - begin;
+		begin = range->offset + range->bytes;
+	}
+	return ranges->end - begin > largest ? ranges->end - begin : largest;
 }

@@ -9,8 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <shunt/status.h>
-
 struct range;
 
 struct ranges {
@@ -19,18 +17,24 @@ struct ranges {
 	uint64_t used_bytes;
 };
 
-/* All of [0, end) is free. */
-void ranges_init(struct ranges *ranges, uint64_t end);
+/* All of [0, end) is free. False if there is no memory for the list. */
+bool ranges_init(struct ranges *ranges, uint64_t end);
 
 /* Forgets all ranges. */
 void ranges_fini(struct ranges *ranges);
 
 /* Takes the first gap of `bytes` (at least 1) that begins at a multiple of
- * `align`, a power of two. Errors: NO_MEMORY. */
-enum shunt_status ranges_take(struct ranges *ranges, uint64_t bytes,
-	uint64_t align, uint64_t *offset);
+ * `align`, a power of two. False if there is none, or no memory to note it. */
+bool ranges_take(struct ranges *ranges, uint64_t bytes, uint64_t align,
+	uint64_t *offset);
 
-/* Gives back exactly what was taken; false if there is no such range. */
-bool ranges_give(struct ranges *ranges, uint64_t offset, uint64_t bytes);
+/* Whether exactly this range is taken. */
+bool ranges_taken(const struct ranges *ranges, uint64_t offset, uint64_t bytes);
+
+/* Gives back exactly what was taken; nothing if it is not. */
+void ranges_give(struct ranges *ranges, uint64_t offset, uint64_t bytes);
+
+/* Bytes of the largest gap. */
+uint64_t ranges_largest(const struct ranges *ranges);
 
 #endif
