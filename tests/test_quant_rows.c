@@ -1,0 +1,455 @@
+/* Quantization by its public door: strides, counts, refusals, and bits that do
+ * not depend on the caller's control word. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <shunt/quant.h>
+
+#include "reference/convert.h"
+#include "reference/quantize.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#define ROWS     5
+#define HIDDEN   83
+#define X_STRIDE 90
+#define Q_STRIDE 101
+#define CANARY   0x5a
+
+static const enum shunt_dtype dtypes[] = {
+	SHUNT_DTYPE_F32, SHUNT_DTYPE_F16, SHUNT_DTYPE_BF16};
+
+/* A call with room for everything, and values that are not too easy. */
+struct call {
+	uint8_t x[ROWS * X_STRIDE * sizeof(float)];
+	uint8_t q[ROWS * Q_STRIDE * sizeof(float)];
+	float smooth[HIDDEN];
+	float scales[ROWS];
+	int64_t nan_elements;
+	int64_t inf_elements;
+	struct shunt_quantize_args args;
+};
+
+static void call_init(struct call *call, enum shunt_dtype dtype)
+{
+	float values[X_STRIDE * ROWS];
+
+	for (int i = 0; i < X_STRIDE * ROWS; i++)
+		values[i] = (float)(i * 37 % 101 - 50) * 0.37f;
+	values[3] = NAN;
+	values[4] = -INFINITY;
+	values[X_STRIDE + 7] = INFINITY;
+	memset(call, CANARY, sizeof(*call));
+	convert_store(dtype, values, X_STRIDE * ROWS, call->x);
+	for (int i = 0; i < HIDDEN; i++)
+		call->smooth[i] = 0.5f + (float)(i % 7);
+	call->args = (struct shunt_quantize_args)SHUNT_QUANTIZE_ARGS_INIT;
+	call->args.quant = SHUNT_QUANT_INT8;
+	call->args.dtype = dtype;
+	call->args.num_rows = ROWS;
+	call->args.hidden = HIDDEN;
+	call->args.x = call->x;
+	call->args.x_stride = X_STRIDE;
+	call->args.q = call->q;
+	call->args.q_stride = Q_STRIDE;
+	call->args.scales = call->scales;
+	call->args.nan_elements = &call->nan_elements;
+	call->args.inf_elements = &call->inf_elements;
+}
+
+/* That q, scales and counts are the reference's, and gaps are untouched. */
+static void check_int8(const struct call *call)
+{
+	const struct shunt_quantize_args *args = &call->args;
+	size_t x_bytes = X_STRIDE * convert_bytes(args->dtype);
+	int64_t nans = 0, infs = 0;
+	int8_t q[HIDDEN];
+	float scale;
+
+	for (int row = 0; row < ROWS; row++) {
+		const uint8_t *out = call->q + row * Q_STRIDE;
+
+		scale = quantize_int8_row(args->dtype,
+			call->x + (size_t)row * x_bytes, args->smooth_scales,
+			HIDDEN, q, &nans, &infs);
+		assert_memory_equal(out, q, HIDDEN);
+		assert_memory_equal(&call->scales[row], &scale, sizeof(scale));
+		for (int i = HIDDEN; i < Q_STRIDE; i++)
+			assert_int_equal(out[i], CANARY);
+	}
+	assert_int_equal(call->nan_elements, nans);
+	assert_int_equal(call->inf_elements, infs);
+}
+
+static void int8_rows_have_the_reference_bits(void **state)
+{
+	static struct call call;
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		call_init(&call, dtypes[i % 3]);
+		call.args.smooth_scales = i < 3 ? NULL : call.smooth;
+		assert_int_equal(shunt_quantize_rows(&call.args), SHUNT_OK);
+		check_int8(&call);
+	}
+}
+
+static void counts_start_anew_and_need_not_be_taken(void **state)
+{
+	static struct call call;
+
+	(void)state;
+	call_init(&call, SHUNT_DTYPE_BF16);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(shunt_quantize_rows(&call.args), SHUNT_OK);
+		assert_int_equal(call.nan_elements, 1);
+		assert_int_equal(call.inf_elements, 2);
+	}
+	call.args.nan_elements = NULL;
+	call.args.inf_elements = NULL;
+	assert_int_equal(shunt_quantize_rows(&call.args), SHUNT_OK);
+}
+
+static void a_stride_of_zero_is_dense(void **state)
+{
+	const float x[4] = {127.0f, -1.0f, 254.0f, 2.0f};
+	const int8_t want[4] = {127, -1, 127, 1};
+	struct shunt_quantize_args args = SHUNT_QUANTIZE_ARGS_INIT;
+	float scales[2];
+	int8_t q[4];
+
+	(void)state;
+	args.quant = SHUNT_QUANT_INT8;
+	args.dtype = SHUNT_DTYPE_F32;
+	args.num_rows = 2;
+	args.hidden = 2;
+	args.x = x;
+	args.q = q;
+	args.scales = scales;
+	assert_int_equal(shunt_quantize_rows(&args), SHUNT_OK);
+	assert_memory_equal(q, want, sizeof(want));
+	assert_true(scales[0] == 1.0f && scales[1] == 2.0f);
+}
+
+static void none_copies_bits_there_and_back(void **state)
+{
+	static struct call call;
+	static uint8_t back[sizeof(call.x)];
+
+	(void)state;
+	for (int type = 0; type < 3; type++) {
+		size_t width = convert_bytes(dtypes[type]);
+		struct shunt_dequantize_args args = SHUNT_DEQUANTIZE_ARGS_INIT;
+
+		call_init(&call, dtypes[type]);
+		call.args.quant = SHUNT_QUANT_NONE;
+		call.args.scales = NULL;
+		assert_int_equal(shunt_quantize_rows(&call.args), SHUNT_OK);
+		assert_int_equal(call.nan_elements, 0);
+		assert_int_equal(call.inf_elements, 0);
+		memcpy(back, call.x, sizeof(back));
+		for (size_t row = 0; row < ROWS; row++)
+			memset(back + row * X_STRIDE * width, 0,
+				HIDDEN * width);
+		args.dtype = dtypes[type];
+		args.num_rows = ROWS;
+		args.hidden = HIDDEN;
+		args.q = call.q;
+		args.q_stride = Q_STRIDE;
+		args.x = back;
+		args.x_stride = X_STRIDE;
+		assert_int_equal(shunt_dequantize_rows(&args), SHUNT_OK);
+		assert_memory_equal(back, call.x, sizeof(back));
+	}
+}
+
+static void dequantize_multiplies_each_row_by_its_scale(void **state)
+{
+	const int8_t q[6] = {1, -127, 99, 64, 3, 99};
+	const float scales[2] = {0.5f, 0x1p-8f};
+	const float want[6] = {0.5f, -63.5f, -1, 0.25f, 0x1.8p-7f, -1};
+	struct shunt_dequantize_args args = SHUNT_DEQUANTIZE_ARGS_INIT;
+
+	(void)state;
+	args.quant = SHUNT_QUANT_INT8;
+	args.num_rows = 2;
+	args.hidden = 2;
+	args.q = q;
+	args.q_stride = 3;
+	args.scales = scales;
+	args.x_stride = 3;
+	for (int type = 0; type < 3; type++) {
+		float x[6] = {-1, -1, -1, -1, -1, -1}, got[6];
+
+		args.dtype = dtypes[type];
+		args.x = x;
+		convert_store(
+			args.dtype, (float[]){-1, -1, -1, -1, -1, -1}, 6, x);
+		assert_int_equal(shunt_dequantize_rows(&args), SHUNT_OK);
+		convert_load(args.dtype, x, 6, got);
+		assert_memory_equal(got, want, sizeof(want));
+	}
+}
+
+/* ---- refusals ----------------------------------------------------------- */
+
+/* One wrong field, the status, and what the message must hold. */
+struct refusal {
+	void (*spoil)(struct shunt_quantize_args *args);
+	enum shunt_status status;
+	const char *words[3];
+};
+
+static void spoil_quant(struct shunt_quantize_args *args)
+{
+	args->quant = (enum shunt_quant)77;
+}
+
+static void spoil_dtype(struct shunt_quantize_args *args)
+{
+	args->dtype = SHUNT_DTYPE_I8;
+}
+
+static void spoil_num_rows(struct shunt_quantize_args *args)
+{
+	args->num_rows = -3;
+}
+
+static void spoil_hidden(struct shunt_quantize_args *args)
+{
+	args->hidden = 0;
+}
+
+static void spoil_x_stride(struct shunt_quantize_args *args)
+{
+	args->x_stride = HIDDEN - 1;
+}
+
+static void spoil_q_stride(struct shunt_quantize_args *args)
+{
+	args->q_stride = -1;
+}
+
+static void spoil_extent(struct shunt_quantize_args *args)
+{
+	args->q_stride = INT64_MAX / 2;
+}
+
+static void spoil_x(struct shunt_quantize_args *args)
+{
+	args->x = NULL;
+}
+
+static void spoil_q(struct shunt_quantize_args *args)
+{
+	args->q = NULL;
+}
+
+static void spoil_scales(struct shunt_quantize_args *args)
+{
+	args->scales = NULL;
+}
+
+static void spoil_none_scales(struct shunt_quantize_args *args)
+{
+	args->quant = SHUNT_QUANT_NONE;
+}
+
+static void spoil_none_smooth(struct shunt_quantize_args *args)
+{
+	args->quant = SHUNT_QUANT_NONE;
+	args->smooth_scales = args->scales;
+	args->scales = NULL;
+}
+
+static const struct refusal refusals[] = {
+	{spoil_quant, SHUNT_INVALID, {"quant", "77", "INT8"}},
+	{spoil_dtype, SHUNT_INVALID, {"dtype", "4", "BF16"}},
+	{spoil_num_rows, SHUNT_INVALID, {"num_rows", "-3", "at least 0"}},
+	{spoil_hidden, SHUNT_INVALID, {"hidden", "0", "at least 1"}},
+	{spoil_x_stride, SHUNT_INVALID, {"x_stride", "82", "83"}},
+	{spoil_q_stride, SHUNT_INVALID, {"q_stride", "-1", "83"}},
+	{spoil_extent, SHUNT_INVALID, {"q_stride", "num_rows", "4611"}},
+	{spoil_x, SHUNT_NULL_ARGUMENT, {"x is NULL", "num_rows", "5"}},
+	{spoil_q, SHUNT_NULL_ARGUMENT, {"q is NULL", "num_rows", "5"}},
+	{spoil_scales, SHUNT_NULL_ARGUMENT, {"scales is NULL", "5", "5"}},
+	{spoil_none_scales, SHUNT_INVALID, {"scales", "NULL", "NONE"}},
+	{spoil_none_smooth, SHUNT_INVALID, {"smooth_scales", "NULL", "NONE"}},
+};
+
+static void a_wrong_argument_is_named_and_nothing_is_written(void **state)
+{
+	static struct call call, before;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		call_init(&call, SHUNT_DTYPE_F16);
+		refusals[i].spoil(&call.args);
+		before = call;
+		assert_int_equal(
+			shunt_quantize_rows(&call.args), refusals[i].status);
+		for (int word = 0; word < 3; word++)
+			assert_non_null(strstr(shunt_error_message(),
+				refusals[i].words[word]));
+		assert_memory_equal(&call, &before, sizeof(call));
+	}
+}
+
+static void dequantize_refuses_the_same(void **state)
+{
+	const int8_t q[2] = {1, 2};
+	const float scale = 1.0f;
+	float x[2] = {7, 7};
+	struct shunt_dequantize_args good = SHUNT_DEQUANTIZE_ARGS_INIT, bad;
+
+	(void)state;
+	good.quant = SHUNT_QUANT_INT8;
+	good.dtype = SHUNT_DTYPE_F32;
+	good.num_rows = 1;
+	good.hidden = 2;
+	good.q = q;
+	good.scales = &scale;
+	good.x = x;
+	bad = good;
+	bad.dtype = SHUNT_DTYPE_NONE;
+	assert_int_equal(shunt_dequantize_rows(&bad), SHUNT_INVALID);
+	bad = good;
+	bad.x_stride = 1;
+	assert_int_equal(shunt_dequantize_rows(&bad), SHUNT_INVALID);
+	bad = good;
+	bad.scales = NULL;
+	assert_int_equal(shunt_dequantize_rows(&bad), SHUNT_NULL_ARGUMENT);
+	bad = good;
+	bad.quant = SHUNT_QUANT_NONE;
+	assert_int_equal(shunt_dequantize_rows(&bad), SHUNT_INVALID);
+	assert_true(x[0] == 7 && x[1] == 7);
+	assert_int_equal(shunt_dequantize_rows(&good), SHUNT_OK);
+	assert_true(x[0] == 1 && x[1] == 2);
+}
+
+static void no_struct_and_no_size_are_refused(void **state)
+{
+	struct shunt_quantize_args args = {0};
+
+	(void)state;
+	assert_int_equal(shunt_quantize_rows(NULL), SHUNT_NULL_ARGUMENT);
+	assert_int_equal(shunt_dequantize_rows(NULL), SHUNT_NULL_ARGUMENT);
+	assert_int_equal(shunt_quantize_rows(&args), SHUNT_INVALID);
+}
+
+static void no_rows_need_no_pointers(void **state)
+{
+	struct shunt_quantize_args args = SHUNT_QUANTIZE_ARGS_INIT;
+	struct shunt_dequantize_args back = SHUNT_DEQUANTIZE_ARGS_INIT;
+	int64_t nans = 9;
+
+	(void)state;
+	args.quant = SHUNT_QUANT_INT8;
+	args.dtype = SHUNT_DTYPE_F32;
+	args.hidden = 1;
+	args.nan_elements = &nans;
+	assert_int_equal(shunt_quantize_rows(&args), SHUNT_OK);
+	assert_int_equal(nans, 0);
+	back.quant = SHUNT_QUANT_INT8;
+	back.dtype = SHUNT_DTYPE_F32;
+	back.hidden = 1;
+	assert_int_equal(shunt_dequantize_rows(&back), SHUNT_OK);
+}
+
+/* ---- the caller's control word ------------------------------------------ */
+
+#if defined(__x86_64__)
+
+#define HOSTILE 0xdfc0u /* flush to zero, denormals zero, round up */
+#define DEFAULT 0x1f80u
+
+/* amax 2^-120 keeps y of 2^-127 and less (denormals) at q = 1 and less; the
+ * scale, 2^-120 / 127, is a denormal itself. */
+static void a_caller_that_flushes_gets_the_same_bits(void **state)
+{
+	const float x[4] = {0x1p-120f, 0x1.8p-127f, -0x1.8p-127f, 0x1p-126f};
+	struct shunt_quantize_args args = SHUNT_QUANTIZE_ARGS_INIT;
+	int8_t q[2][4];
+	float scale[2];
+	unsigned int left;
+
+	(void)state;
+	args.quant = SHUNT_QUANT_INT8;
+	args.dtype = SHUNT_DTYPE_F32;
+	args.num_rows = 1;
+	args.hidden = 4;
+	args.x = x;
+	for (int i = 0; i < 2; i++) {
+		enum shunt_status status;
+
+		args.q = q[i];
+		args.scales = &scale[i];
+		_mm_setcsr(i ? HOSTILE : DEFAULT);
+		status = shunt_quantize_rows(&args);
+		left = _mm_getcsr();
+		_mm_setcsr(DEFAULT);
+		assert_int_equal(status, SHUNT_OK);
+		assert_int_equal(left & ~0x3fu, i ? HOSTILE : DEFAULT);
+	}
+	assert_int_equal(q[0][1], 1);
+	assert_int_equal(q[0][2], -1);
+	assert_memory_equal(q[0], q[1], sizeof(q[0]));
+	assert_memory_equal(&scale[0], &scale[1], sizeof(float));
+}
+
+static void a_caller_that_flushes_gets_denormals_back(void **state)
+{
+	const int8_t q[2] = {3, -1};
+	const float scale = 0x1p-140f;
+	const float want[2] = {0x1.8p-139f, -0x1p-140f};
+	struct shunt_dequantize_args args = SHUNT_DEQUANTIZE_ARGS_INIT;
+	enum shunt_status status;
+	float x[2];
+
+	(void)state;
+	args.quant = SHUNT_QUANT_INT8;
+	args.dtype = SHUNT_DTYPE_F32;
+	args.num_rows = 1;
+	args.hidden = 2;
+	args.q = q;
+	args.scales = &scale;
+	args.x = x;
+	_mm_setcsr(HOSTILE);
+	status = shunt_dequantize_rows(&args);
+	_mm_setcsr(DEFAULT);
+	assert_int_equal(status, SHUNT_OK);
+	assert_memory_equal(x, want, sizeof(want));
+}
+
+#endif
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(int8_rows_have_the_reference_bits),
+		cmocka_unit_test(counts_start_anew_and_need_not_be_taken),
+		cmocka_unit_test(a_stride_of_zero_is_dense),
+		cmocka_unit_test(none_copies_bits_there_and_back),
+		cmocka_unit_test(dequantize_multiplies_each_row_by_its_scale),
+		cmocka_unit_test(
+			a_wrong_argument_is_named_and_nothing_is_written),
+		cmocka_unit_test(dequantize_refuses_the_same),
+		cmocka_unit_test(no_struct_and_no_size_are_refused),
+		cmocka_unit_test(no_rows_need_no_pointers),
+#if defined(__x86_64__)
+		cmocka_unit_test(a_caller_that_flushes_gets_the_same_bits),
+		cmocka_unit_test(a_caller_that_flushes_gets_denormals_back),
+#endif
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
