@@ -470,7 +470,8 @@ int job_run(const struct job_config *config)
 	if (open_job(&job)) {
 		fprintf(stderr, "shunt run: cannot prepare the job: %s\n",
 			strerror(errno));
-		return COMMAND_FAILED; /* all that was opened ends with us */
+		/* All that was opened ends with us. */
+		return COMMAND_FAILED; /* NOLINT(clang-analyzer-unix.Malloc) */
 	}
 	status = start_ranks(&job);
 	while (!status && job.num_alive > 0) {
