@@ -45,6 +45,29 @@ HALF_AVX512_INLINE uint32_t row_magnitude(enum shunt_dtype dtype, const void *x,
 	return _mm512_reduce_max_epu32(_mm512_max_epu32(max0, max1));
 }
 
+/* The same for 16-bit types without smoothing: their codes order like their
+ * magnitudes too, and 32 of them fit in a vector. */
+HALF_AVX512_INLINE uint32_t code_magnitude(
+	enum shunt_dtype dtype, const void *x, int64_t hidden)
+{
+	const char *codes = x;
+	__m512i max = _mm512_setzero_si512();
+	__m512i abs = _mm512_set1_epi16(0x7fff);
+	uint16_t code;
+
+	for (int64_t i = 0; i < hidden; i += 32) {
+		int64_t left = hidden - i;
+		__mmask32 lanes = left >= 32 ? ~0u : (1u << left) - 1;
+		__m512i next = _mm512_maskz_loadu_epi16(lanes, codes + 2 * i);
+
+		max = _mm512_max_epu16(max, _mm512_and_si512(abs, next));
+	}
+	max = _mm512_max_epu16(max, _mm512_srli_epi32(max, 16));
+	max = _mm512_and_si512(max, _mm512_set1_epi32(0xffff));
+	code = (uint16_t)_mm512_reduce_max_epu32(max);
+	return half_bits(half_load(dtype, &code, 0));
+}
+
 /* q of elements i .. i + 15, all finite: no product rounds beyond 127. */
 HALF_AVX512_INLINE void store_q(
 	int8_t *q, int64_t i, __m512 y, __m512 factor, __mmask16 lanes)
@@ -54,12 +77,36 @@ HALF_AVX512_INLINE void store_q(
 	_mm512_mask_cvtepi32_storeu_epi8(q + i, lanes, rounded);
 }
 
+/*
+ * q of 32 finite bf16 elements. A shift and an AND take even and odd ones
+ * apart, and the integers, put together the same way, are in order again:
+ * that spares the shuffles of widening.
+ */
+HALF_AVX512_INLINE void store_q_bf16(
+	int8_t *q, const char *codes, __m512 factor)
+{
+	__m512i pairs = _mm512_loadu_si512(codes);
+	__m512i high = _mm512_set1_epi32((int)0xffff0000);
+	__m512 even = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+	__m512 odd = _mm512_castsi512_ps(_mm512_and_si512(pairs, high));
+	__m512i low_q = _mm512_cvtps_epi32(_mm512_mul_ps(even, factor));
+	__m512i high_q = _mm512_cvtps_epi32(_mm512_mul_ps(odd, factor));
+	__m512i both = _mm512_mask_mov_epi16(
+		low_q, 0xaaaaaaaa, _mm512_slli_epi32(high_q, 16));
+
+	_mm256_storeu_si256((void *)q, _mm512_cvtepi16_epi8(both));
+}
+
 HALF_AVX512_INLINE void quantize(enum shunt_dtype dtype, int8_t *q,
 	const void *x, const float *smooth, int64_t hidden, float factor)
 {
 	__m512 factors = _mm512_set1_ps(factor);
 	int64_t i = 0;
 
+	if (dtype == SHUNT_DTYPE_BF16 && !smooth) {
+		for (; i + 32 <= hidden; i += 32)
+			store_q_bf16(q + i, (const char *)x + 2 * i, factors);
+	}
 	for (; i + 16 <= hidden; i += 16)
 		store_q(q, i, load_y(dtype, x, smooth, i, HALF_ALL_LANES),
 			factors, HALF_ALL_LANES);
@@ -75,7 +122,9 @@ HALF_AVX512_INLINE void int8_row(enum shunt_dtype dtype, int8_t *q,
 	float *scale, const void *x, const float *smooth, int64_t hidden,
 	struct quant_tally *tally)
 {
-	uint32_t magnitude = row_magnitude(dtype, x, smooth, hidden);
+	uint32_t magnitude = smooth || dtype == SHUNT_DTYPE_F32
+				     ? row_magnitude(dtype, x, smooth, hidden)
+				     : code_magnitude(dtype, x, hidden);
 
 	if (magnitude >= HALF_F32_INF)
 		quant_kernels_scalar.int8_row[dtype](
