@@ -125,6 +125,7 @@ static void advance_results(struct shunt_exchange *exchange, struct step *step)
 			SIGNAL_OK) {
 			step_fail_refused(exchange, step, step->cursor,
 				exchange_note(exchange, step->cursor, step));
+			step_end_failed(step);
 			return;
 		}
 	}

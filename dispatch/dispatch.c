@@ -101,6 +101,7 @@ static void advance_rows(struct shunt_exchange *exchange, struct step *step)
 			SIGNAL_OK) {
 			step_fail_refused(exchange, step, step->cursor,
 				exchange_head(exchange, step->cursor, step));
+			step_end_failed(step);
 			return;
 		}
 	}
@@ -123,29 +124,37 @@ static bool weights_agree(struct shunt_exchange *exchange, struct step *step)
 	return false;
 }
 
+/* Takes in what `rank` announced. The lowest rank that refuses, or is at
+ * fault, decides how the step fails, on all ranks alike. */
+static void take_counts(
+	struct shunt_exchange *exchange, struct step *step, int32_t rank)
+{
+	if (step->failure.status != SHUNT_OK)
+		return;
+	if (step_signal_code(exchange, step, rank) == SIGNAL_OK)
+		route_absorb(exchange, step, rank);
+	else
+		step_fail_refused(exchange, step, rank,
+			exchange_head(exchange, rank, step));
+}
+
 /* STEP_COUNTING: takes in the counts of every rank, then writes the rows. A
- * step that cannot be ends here, on all ranks alike. */
+ * step that cannot be ends here, but no sooner than all have announced it:
+ * until then others may still read this rank's last ROWS line. */
 static void advance_counts(struct shunt_exchange *exchange, struct step *step)
 {
 	int32_t num_ranks = exchange_shape(exchange)->num_ranks;
-	bool sound = true;
 
-	for (; sound && step->cursor < num_ranks; step->cursor++) {
+	for (; step->cursor < num_ranks; step->cursor++) {
 		if (!step_has_signal(exchange, step, step->cursor))
 			return;
-		if (step_signal_code(exchange, step, step->cursor) !=
-			SIGNAL_OK) {
-			step_fail_refused(exchange, step, step->cursor,
-				exchange_head(exchange, step->cursor, step));
-			sound = false;
-		} else {
-			sound = route_absorb(exchange, step, step->cursor);
-		}
+		take_counts(exchange, step, step->cursor);
 	}
-	sound = sound && weights_agree(exchange, step) &&
-		route_place(exchange, step);
-	if (!sound) {
+	if (step->failure.status != SHUNT_OK ||
+		!weights_agree(exchange, step) ||
+		!route_place(exchange, step)) {
 		step_signal(exchange, step, PHASE_ROWS, SIGNAL_GIVEN_UP);
+		step_end_failed(step);
 		return;
 	}
 	world_beat(exchange->world, BEAT_DISPATCH_WRITE, step->epoch);

@@ -158,7 +158,7 @@ static void note_blocks(struct shunt_exchange *exchange, struct step *step,
 			(int32_t)counts[mine[l]];
 }
 
-bool route_absorb(
+void route_absorb(
 	struct shunt_exchange *exchange, struct step *step, int32_t source)
 {
 	const struct shape *shape = exchange_shape(exchange);
@@ -181,12 +181,11 @@ bool route_absorb(
 			(unsigned long long)step->epoch,
 			(long long)head.num_tokens,
 			(long long)shape->max_tokens);
-		return false;
+		return;
 	}
 	step->weights_seen |= head.has_weights;
 	add_counts(exchange, step, source, counts);
 	note_blocks(exchange, step, source, counts);
-	return true;
 }
 
 /* ---- offsets ---------------------------------------------------------- */

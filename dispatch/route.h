@@ -21,10 +21,10 @@ void route_begin(struct shunt_exchange *exchange, struct step *step);
 
 /*
  * Takes in the counts of rank `source`, in ascending order of ranks. What the
- * peer wrote is copied once, checked, then used. False if it is not sound;
- * the step has failed then.
+ * peer wrote is copied once, checked, then used. If it is not sound, the step
+ * fails.
  */
-bool route_absorb(
+void route_absorb(
 	struct shunt_exchange *exchange, struct step *step, int32_t source);
 
 /* Turns counts into offsets, when all are in. False if a rank would receive

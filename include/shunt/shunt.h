@@ -289,7 +289,8 @@ SHUNT_EXPORT enum shunt_status shunt_exchange_create(struct shunt_world *world,
 /*
  * Frees the exchange and everything that its outputs point to. Steps in
  * flight are given up: peers that still wait for this rank's part get
- * PEER_REFUSED. Local: never waits for another rank. NULL is allowed.
+ * PEER_REFUSED or PEER_LOST. Local: never waits for another rank. NULL is
+ * allowed.
  */
 SHUNT_EXPORT void shunt_exchange_destroy(struct shunt_exchange *exchange);
 

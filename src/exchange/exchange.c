@@ -307,7 +307,7 @@ static enum shunt_status find_step(
 		return error_set(SHUNT_STATE,
 			"handle names step %llu, which was not begun (rank %d)",
 			(unsigned long long)epoch, exchange->rank);
-	if (step->epoch != epoch || step->state == STEP_FREE)
+	if (step->epoch != epoch || step_is_over(step))
 		return error_set(SHUNT_STATE,
 			"step %llu of this handle is over: a handle is "
 			"combined or destroyed once (rank %d)",

@@ -10,7 +10,8 @@
  *	        announced    written     are here      announced    done
  *
  * and then FREE again; or it becomes FAILED while it waits, when a rank refused
- * it, and keeps the error until its finish asks for it.
+ * it, and keeps the error until its finish asks for it. A step that this rank
+ * refused or gave up is DRAINING until all ranks have announced theirs.
  *
  * Why no slot needs a barrier before it is used again is argued in
  * docs/architecture.md, "Reuse of slots".
@@ -36,7 +37,15 @@ enum step_state {
 	STEP_DISPATCHED,
 	STEP_COMBINING,
 	STEP_COMBINED,
-	STEP_FAILED
+	STEP_FAILED,
+	STEP_DRAINING
+};
+
+/* What a signal says besides its epoch. */
+enum signal_code {
+	SIGNAL_OK,
+	SIGNAL_REFUSED, /* head or note has the reason */
+	SIGNAL_GIVEN_UP /* the handle was destroyed */
 };
 
 /* An error kept for later, since a thread has only one current error. */
@@ -70,6 +79,7 @@ struct step {
 	uint32_t weights_seen; /* WEIGHTS_GIVEN, WEIGHTS_ABSENT, of all ranks */
 	bool has_weights;
 	struct failure failure;
+	enum signal_code refusal; /* STEP_DRAINING: how the step ended */
 	struct quant_tally tally;
 	int64_t dropped;
 	int64_t num_rows; /* received, N */

@@ -180,6 +180,45 @@ static void advance_drain(struct shunt_exchange *exchange, struct step *step)
 		step->advance = NULL;
 }
 
+/* STEP_DRAINING: the others may still read this rank's lines of the slot's
+ * step before, until they have announced this one. */
+static void advance_refusal(struct shunt_exchange *exchange, struct step *step)
+{
+	advance_drain(exchange, step);
+	if (step->advance)
+		return;
+	step_signal(exchange, step, PHASE_ROWS, step->refusal);
+	if (step->refusal == SIGNAL_GIVEN_UP)
+		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
+	step_end(step);
+}
+
+static void drain(struct step *step, enum signal_code refusal)
+{
+	step->refusal = refusal;
+	step->state = STEP_DRAINING;
+	step_await(step, PHASE_COUNTS, advance_refusal);
+}
+
+/* Waits until all ranks are through with the slot's last step: they are when
+ * they have ended its dispatch, because they have copied its counts before.
+ * Costs a look, except after a refused step. */
+static enum shunt_status drain_slot(
+	struct shunt_exchange *exchange, struct step *step, int64_t span_ns)
+{
+	const char *what = "the end of a refused step";
+	enum shunt_status status = SHUNT_OK;
+
+	if (step->state == STEP_DRAINING)
+		status = wait_step(exchange, step, what, span_ns);
+	if (status != SHUNT_OK)
+		return status;
+	step_await(step, PHASE_ROWS, advance_drain);
+	status = wait_step(exchange, step, what, span_ns);
+	step->advance = NULL;
+	return status;
+}
+
 enum shunt_status step_claim(
 	struct shunt_exchange *exchange, int64_t span_ns, struct step **out)
 {
@@ -188,22 +227,18 @@ enum shunt_status step_claim(
 	struct step *step = &exchange->steps[epoch % (uint64_t)depth];
 	enum shunt_status status;
 
-	if (step->state != STEP_FREE)
+	if (!step_is_over(step))
 		return error_set(SHUNT_STATE,
 			"step %llu cannot begin before step %llu is over: at "
 			"most depth = %d steps are in flight (rank %d)",
 			(unsigned long long)epoch,
 			(unsigned long long)step->epoch, depth, exchange->rank);
-	/* All ranks are through with the slot's counts when all have ended
-	 * its last dispatch. Costs a look, except after a refused step. */
-	step_await(step, PHASE_ROWS, advance_drain);
-	status =
-		wait_step(exchange, step, "the end of a refused step", span_ns);
-	step->advance = NULL;
+	status = drain_slot(exchange, step, span_ns);
 	if (status != SHUNT_OK)
 		return status;
 	exchange->epoch = epoch;
 	step->epoch = epoch;
+	step->failure.status = SHUNT_OK;
 	step->tally = (struct quant_tally){0};
 	step->dropped = 0;
 	step->num_rows = 0;
@@ -230,8 +265,9 @@ enum shunt_status step_refuse(struct shunt_exchange *exchange,
 		shunt_error_message());
 	step_signal(exchange, step, phase, SIGNAL_REFUSED);
 	if (phase == PHASE_COUNTS)
-		step_signal(exchange, step, PHASE_ROWS, SIGNAL_REFUSED);
-	step_end(step);
+		drain(step, SIGNAL_REFUSED);
+	else
+		step_end(step);
 	return status;
 }
 
@@ -246,6 +282,10 @@ void step_fail(struct step *step, enum shunt_status status, int32_t rank,
 	va_end(args);
 	step->failure.status = status;
 	step->failure.rank = rank;
+}
+
+void step_end_failed(struct step *step)
+{
 	step->state = STEP_FAILED;
 	step->advance = NULL;
 }
@@ -275,10 +315,13 @@ void step_fail_refused(struct shunt_exchange *exchange, struct step *step,
 
 void step_give_up(struct shunt_exchange *exchange, struct step *step)
 {
-	if (step->state == STEP_COUNTING)
-		step_signal(exchange, step, PHASE_ROWS, SIGNAL_GIVEN_UP);
-	if (step->state == STEP_COUNTING || step->state == STEP_RECEIVING ||
-		step->state == STEP_DISPATCHED)
+	if (step->state == STEP_DRAINING)
+		return;
+	if (step->state == STEP_COUNTING) {
+		drain(step, SIGNAL_GIVEN_UP);
+		return;
+	}
+	if (step->state == STEP_RECEIVING || step->state == STEP_DISPATCHED)
 		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
 	step_end(step);
 }

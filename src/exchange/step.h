@@ -10,12 +10,6 @@
 
 #include "exchange/exchange.h"
 
-enum signal_code {
-	SIGNAL_OK,
-	SIGNAL_REFUSED, /* head or note has the reason */
-	SIGNAL_GIVEN_UP /* the handle was destroyed */
-};
-
 /* Tells every rank, this one included, that a phase of the step is done. */
 void step_signal(struct shunt_exchange *exchange, struct step *step,
 	enum phase phase, enum signal_code code);
@@ -41,6 +35,12 @@ void step_await(struct step *step, enum phase phase,
 enum shunt_status step_wait(struct shunt_exchange *exchange, struct step *step,
 	const char *what, int64_t span_ns);
 
+/* True if no handle refers to the step. */
+static inline bool step_is_over(const struct step *step)
+{
+	return step->state == STEP_FREE || step->state == STEP_DRAINING;
+}
+
 /*
  * Claims the slot of the next epoch. Errors: STATE (depth steps are in
  * flight); TIMEOUT and PEER_LOST (only after a refused step, whose end the
@@ -57,14 +57,17 @@ enum shunt_status step_claim(
 enum shunt_status step_refuse(struct shunt_exchange *exchange,
 	struct step *step, enum phase phase, enum shunt_status status);
 
-/* Marks the step as failed by `rank` (-1: none) with a printf message. */
+/* Notes why the step fails: `rank` (-1: none), and a printf message. */
 void step_fail(struct step *step, enum shunt_status status, int32_t rank,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Marks the step as failed by what `rank` signalled in the awaited phase;
- * `head` is where that rank gave its reason. */
+/* Notes that it fails by what `rank` signalled in the awaited phase; `head` is
+ * where that rank gave its reason. */
 void step_fail_refused(struct shunt_exchange *exchange, struct step *step,
 	int32_t rank, const struct step_head *head);
+
+/* Ends the waiting of a step that failed; its finish will tell. */
+void step_end_failed(struct step *step);
 
 /* Ends a step; its slot is free. */
 void step_end(struct step *step);
