@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "memory/available.h"
 #include "memory/ranges.h"
-#include "memory/room.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; newer than glibc 2.31 */
@@ -30,6 +30,8 @@
 
 /* Memory is taken in pieces: a signal undoes the piece, not the whole. */
 #define PIECE_BYTES (UINT64_C(2) << 20)
+/* Wishes up to this are not asked about: it costs some file reads. */
+#define SMALL_BYTES (UINT64_C(4) << 20)
 
 struct segment {
 	enum segment_kind kind;
@@ -170,10 +172,26 @@ static void give_memory(
 	} while (done != 0 && errno == EINTR);
 }
 
+/* Refuses what would wake the OOM killer. Errors: NO_MEMORY. */
+static enum shunt_status memory_check(uint64_t bytes)
+{
+	uint64_t available;
+
+	if (bytes <= SMALL_BYTES)
+		return SHUNT_OK;
+	available = available_bytes();
+	if (bytes <= available)
+		return SHUNT_OK;
+	return error_set(SHUNT_NO_MEMORY,
+		"%llu bytes of memory needed, %llu available to this process "
+		"(the machine's MemAvailable, or what its cgroup leaves)",
+		(unsigned long long)bytes, (unsigned long long)available);
+}
+
 static enum shunt_status take_memory(
 	const struct segment *segment, uint64_t offset, uint64_t bytes)
 {
-	enum shunt_status status = room_check(bytes);
+	enum shunt_status status = memory_check(bytes);
 	uint64_t done = 0;
 
 	if (status != SHUNT_OK)
@@ -181,7 +199,6 @@ static enum shunt_status take_memory(
 	while (done < bytes) {
 		uint64_t left = bytes - done;
 		uint64_t piece = left < PIECE_BYTES ? left : PIECE_BYTES;
-		const char *limit;
 
 		if (take_piece(segment, offset + done, piece) == 0) {
 			done += piece;
@@ -193,7 +210,7 @@ static enum shunt_status take_memory(
 			"%llu bytes of memory needed, %llu taken, %llu more "
 			"available",
 			(unsigned long long)bytes, (unsigned long long)done,
-			(unsigned long long)room_available(&limit));
+			(unsigned long long)available_bytes());
 		give_memory(segment, offset, bytes);
 		return status;
 	}
