@@ -279,24 +279,33 @@ static enum shunt_status guests_accept(struct handover *handover)
 
 /* ---- the loop ---------------------------------------------------------- */
 
+static bool is_missing(const struct handover *handover, int32_t rank)
+{
+	return !handover->peers[rank] || !handover->sent[rank];
+}
+
 static enum shunt_status timed_out(const struct handover *handover)
 {
 	const struct handover_terms *terms = handover->terms;
 	char names[96] = "";
 	size_t used = 0;
+	int32_t num = 0;
 
-	for (int32_t r = 0; r < terms->num_ranks; r++)
-		if ((!handover->peers[r] || !handover->sent[r]) &&
-			used + 16 < sizeof(names))
+	for (int32_t r = 0; r < terms->num_ranks; r++) {
+		if (!is_missing(handover, r))
+			continue;
+		num++;
+		if (used + 16 < sizeof(names))
 			used += (size_t)snprintf(
 				names + used, sizeof(names) - used, " %d", r);
+	}
 	error_set(SHUNT_TIMEOUT,
-		"rank %d: no hand-over of segments by the deadline with %d "
-		"ranks:%s%s",
-		terms->rank, handover->num_missing + handover->num_unsent,
-		names, used + 16 < sizeof(names) ? "" : " ...");
+		"rank %d: by the deadline %d ranks had not handed over their "
+		"segments:%s%s",
+		terms->rank, num, names,
+		used + 16 < sizeof(names) ? "" : " ...");
 	for (int32_t r = 0; r < terms->num_ranks; r++)
-		if (!handover->peers[r] || !handover->sent[r])
+		if (is_missing(handover, r))
 			error_add_rank(r);
 	return SHUNT_TIMEOUT;
 }
@@ -311,13 +320,20 @@ static int wait_ms(const struct handover *handover)
 	return ms < MAX_WAIT_MS ? (int)ms : MAX_WAIT_MS;
 }
 
+static bool is_complete(const struct handover *handover)
+{
+	return handover->num_unsent == 0 && handover->num_missing == 0;
+}
+
+/* One round of the loop. The last one begins at the deadline and lets in who
+ * is there by then; strangers cannot make it longer. */
 static enum shunt_status handover_round(struct handover *handover)
 {
+	bool last = clock_now() >= handover->terms->deadline;
 	enum shunt_status status = send_all(handover);
 	int ready;
 
-	if (status != SHUNT_OK ||
-		handover->num_unsent + handover->num_missing == 0)
+	if (status != SHUNT_OK || is_complete(handover))
 		return status;
 	ready = poll(handover->polled, 1 + (nfds_t)handover->num_guests,
 		wait_ms(handover));
@@ -325,13 +341,13 @@ static enum shunt_status handover_round(struct handover *handover)
 		return error_set_errno(
 			SHUNT_SYSTEM, "poll at the hand-over socket");
 	if (ready > 0) {
+		bool knocks = handover->polled[0].revents != 0;
+
 		status = guests_read(handover);
-		if (status == SHUNT_OK && handover->polled[0].revents)
+		if (status == SHUNT_OK && knocks)
 			status = guests_accept(handover);
 	}
-	/* Last: who is there already is let in after the deadline, too. */
-	if (status == SHUNT_OK && ready == 0 &&
-		clock_now() >= handover->terms->deadline)
+	if (status == SHUNT_OK && last && !is_complete(handover))
 		return timed_out(handover);
 	return status;
 }
@@ -355,7 +371,7 @@ enum shunt_status handover_run(
 		handover.num_unsent += !peers[r];
 	}
 	handover.num_missing = handover.num_unsent;
-	while (status == SHUNT_OK && handover.num_unsent + handover.num_missing)
+	while (status == SHUNT_OK && !is_complete(&handover))
 		status = handover_round(&handover);
 	while (handover.num_guests)
 		guest_remove(&handover, 0);

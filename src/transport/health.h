@@ -19,8 +19,11 @@
 
 #include <shunt/status.h>
 
+struct segment;
+
 /* Values of a life word besides the holder's thread id. */
 #define HEALTH_UNBORN 0u
+#define HEALTH_HERE   1u	  /* lives as long as this process does */
 #define HEALTH_LEFT   0x20000000u /* the owner destroyed its world */
 
 enum health {
@@ -29,13 +32,26 @@ enum health {
 	HEALTH_DEAD
 };
 
-/* Begins to hold a life word until health_release(). Errors: SYSTEM. */
+/*
+ * Begins to hold a life word until health_release(). `life` is that of a
+ * control page, whose life_link is used, too. Errors: SYSTEM (no thread; more
+ * than the kernel would look at, HEALTH_MAX_HELD).
+ */
+#define HEALTH_MAX_HELD 2048
 enum shunt_status health_hold(_Atomic uint32_t *life);
 
-/* Stops holding and marks the word as left. */
+/* Stops holding and marks the word as left. Does nothing to a word that this
+ * process does not hold. */
 void health_release(_Atomic uint32_t *life);
 
 /* What a life word says. */
 enum health health_read(const _Atomic uint32_t *life);
+
+/* Brings the segment's life word to life, by the segment's kind. To be called
+ * before peers can see it. Errors: SYSTEM, NO_MEMORY. */
+enum shunt_status life_begin(struct segment *segment);
+
+/* Marks the segment as left. Before the segment is put. */
+void life_end(struct segment *segment);
 
 #endif

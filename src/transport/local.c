@@ -1,7 +1,6 @@
 /*
- * Offers: a hash table in a mapping that the kernel wipes in forked children.
- * Zeroed it is an empty table with an open lock, so that a child is never
- * stopped by a lock that a thread of its parent held.
+ * Offers: a hash table in memory wiped on fork. Zeroed it is an empty table
+ * with an open lock.
  */
 #include "transport/local.h"
 
@@ -10,11 +9,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <sodium.h>
 
 #include "base/error.h"
+#include "transport/wiped.h"
 
 #define NUM_BUCKETS 1024 /* a power of two */
 
@@ -32,29 +31,7 @@ struct table {
 	struct offer *buckets[NUM_BUCKETS];
 };
 
-/* Made once; kept by children, wiped. */
-static _Atomic(struct table *) shared_table;
-
-static enum shunt_status table_map(void)
-{
-	struct table *none = NULL;
-	void *table = mmap(NULL, sizeof(struct table), PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (table == MAP_FAILED)
-		return error_set_errno(
-			SHUNT_NO_MEMORY, "mapping a table of segments");
-	if (madvise(table, sizeof(struct table), MADV_WIPEONFORK) != 0) {
-		enum shunt_status status = error_set_errno(SHUNT_SYSTEM,
-			"madvise(MADV_WIPEONFORK), which needs Linux 4.14");
-
-		munmap(table, sizeof(struct table));
-		return status;
-	}
-	if (!atomic_compare_exchange_strong(&shared_table, &none, table))
-		munmap(table, sizeof(struct table)); /* another was faster */
-	return SHUNT_OK;
-}
+static _Atomic(void *) shared_table; /* struct table */
 
 static struct table *table_lock(void)
 {
@@ -85,14 +62,12 @@ static struct offer **offer_link(
 
 enum shunt_status local_process(uint8_t process[LOCAL_NAME_BYTES])
 {
+	enum shunt_status status =
+		wiped_map(&shared_table, sizeof(struct table));
 	struct table *table;
 
-	if (!atomic_load(&shared_table)) {
-		enum shunt_status status = table_map();
-
-		if (status != SHUNT_OK)
-			return status;
-	}
+	if (status != SHUNT_OK)
+		return status;
 	table = table_lock();
 	if (!table->named)
 		randombytes_buf(table->process, sizeof(table->process));

@@ -88,7 +88,7 @@ enum shunt_status transport_shm_attach(const struct peer_hello *hello,
 	uint64_t bytes = hello->segment_bytes;
 	enum shunt_status status = file_check(fd, bytes, rank);
 	struct mapped *mapped;
-	void *base;
+	void *base = NULL;
 
 	if (status != SHUNT_OK)
 		return status;
