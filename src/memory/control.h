@@ -3,6 +3,7 @@
  * it, and ring its doorbell; nothing else of it is written by them.
  *
  *	0    life: futex word of the robust holder     (kernel writes at death)
+ *	     and its link in the holder's robust list  (owner writes)
  *	128  doorbell                                  (peers add)
  *	256  beat: what this rank did last, and when   (owner writes)
  *	384  directory: where this rank's groups are   (owner writes)
@@ -48,6 +49,7 @@ struct directory_entry {
 struct control {
 	_Alignas(CONTROL_LINE) _Atomic uint32_t life; /* see health.h */
 	uint64_t magic;
+	_Atomic uintptr_t life_link; /* written, never read: see health.c */
 	_Alignas(CONTROL_LINE) struct doorbell doorbell;
 	_Alignas(CONTROL_LINE) struct beat beat;
 	_Alignas(CONTROL_LINE)
