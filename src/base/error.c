@@ -12,7 +12,7 @@
 
 #include <shunt/shunt.h>
 
-/* The functions themselves, not what lint is told of them. */
+/* The functions themselves, not what callers are told of them. */
 #undef error_set
 #undef error_set_errno
 

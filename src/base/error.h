@@ -18,13 +18,19 @@ enum shunt_status error_set(enum shunt_status status, const char *format, ...)
 enum shunt_status error_set_errno(enum shunt_status status, const char *format,
 	...) __attribute__((format(printf, 2, 3)));
 
-#ifdef __clang_analyzer__
-/* Lint sees one file at a time; this tells it that the status comes back. */
+/* Compilers see one file at a time; this tells them that the status given is
+ * the one that comes back, so that they know when outputs are written. */
 #define error_set(status, ...) \
-	((void)(error_set)(status, __VA_ARGS__), (status))
+	error_given(status, (error_set)(status, __VA_ARGS__))
 #define error_set_errno(status, ...) \
-	((void)(error_set_errno)(status, __VA_ARGS__), (status))
-#endif
+	error_given(status, (error_set_errno)(status, __VA_ARGS__))
+
+static inline enum shunt_status error_given(
+	enum shunt_status given, enum shunt_status returned)
+{
+	(void)returned;
+	return given;
+}
 
 /* Adds a rank (of the group of the call) to those that the error is about.
  * Ranks are added in ascending order. */
