@@ -35,7 +35,8 @@ write_sources() {
 		sed -nE "s/$origins//; T; s/:[0-9]+\$//p" | sort -u)
 	if [ -z "$files" ]; then
 		files=$(find /etc/apt/sources.list /etc/apt/sources.list.d \
-			-name '*.list' -o -name '*.sources' 2>/dev/null)
+			-name '*.list' -o -name '*.sources' 2>/dev/null) ||
+			true # one of the two need not be there
 	fi
 	while read -r file; do
 		case "$file" in
