@@ -226,7 +226,9 @@ struct shunt_exchange_config {
 	 * a rank has fewer than K experts. A broken promise is INVALID.
 	 */
 	bool distinct_experts;
-	int32_t depth; /* steps in flight at once, 1 .. 64; 0: 2 */
+	/* Steps in flight at once, 1 .. 64; 0: 2. A step begins only when the
+	 * one `depth` steps before it is over. */
+	int32_t depth;
 	/*
 	 * Rows that a rank can receive in a step; 0: the worst case A (see
 	 * shunt_exchange_query). Less saves memory; a step that needs more
