@@ -142,8 +142,12 @@ static void go_too_deep(struct seat *seat)
 			&steps[2]->handle));
 	seat_message_has(seat, "2");
 	stand_combine(&stand, steps[1]);
-	stand_dispatch(&stand, steps[2]);
+	/* A step takes the place of the one `depth` before it. */
+	SEAT_STATUS(seat, SHUNT_STATE,
+		shunt_dispatch(stand.exchange, &steps[2]->args, &steps[2]->out,
+			&steps[2]->handle));
 	stand_combine(&stand, steps[0]);
+	stand_dispatch(&stand, steps[2]);
 	stand_combine(&stand, steps[2]);
 	for (int i = 0; i < 3; i++)
 		stand_drop(steps[i]);
