@@ -1,5 +1,5 @@
-/* Copies of one row to many places: the same code in every kernel table,
- * because copying knows no instruction set but libc's. */
+/* Copies of one row to many places, for kernel tables that know no better way:
+ * libc's copy, and streaming stores that every x86-64 has. */
 #ifndef QUANT_SCATTER_H
 #define QUANT_SCATTER_H
 
