@@ -83,33 +83,67 @@ static void set_floor(struct bench *bench)
 	};
 }
 
-static bool fail(const char *what)
+static int fail(const char *what)
 {
 	fprintf(stderr, "shunt bench: %s: %s\n", what, strerror(errno));
-	return false;
+	return COMMAND_FAILED;
 }
 
-static bool fail_memory(const char *what)
+static int fail_memory(const char *what)
 {
 	fprintf(stderr,
 		"shunt bench: no memory for %s: %s; %lld MiB are available. "
 		"Fewer --ranks, --tokens or a smaller --hidden need less\n",
 		what, strerror(errno),
 		(long long)(machine_available_bytes() >> 20));
-	return false;
+	return COMMAND_FAILED;
 }
 
-/* The library's own opinion of the shape, before any rank is started. */
-static bool query(const struct bench *bench)
+/* Memory that is reserved, but hardly touched yet. */
+static uint64_t own_bytes(const struct bench *bench)
+{
+	const struct floor *floor = &bench->floor;
+	uint64_t expected =
+		(uint64_t)(floor->most_rows * floor->sent_bytes +
+			   bench->load.num_tokens * floor->expert_bytes);
+	uint64_t bytes = bench->load.bytes + floor->bytes;
+
+	if (bench->options.check)
+		bytes +=
+			LOAD_STEPS * (uint64_t)bench->load.num_ranks * expected;
+	return bytes;
+}
+
+/* Asks the library for its opinion of the shape, and what the exchange takes
+ * on all ranks together: each rank alone cannot see that they do not fit. */
+static int check_shape(const struct bench *bench)
 {
 	struct shunt_exchange_sizes sizes = SHUNT_EXCHANGE_SIZES_INIT;
-	enum shunt_status status = shunt_exchange_query(
-		&bench->config, 0, (int32_t)bench->options.num_ranks, &sizes);
+	int32_t num_ranks = (int32_t)bench->options.num_ranks;
+	uint64_t available = (uint64_t)machine_available_bytes();
+	uint64_t needed = own_bytes(bench);
 
-	if (status)
-		fprintf(stderr, "shunt bench: %s: %s\n",
-			shunt_status_name(status), shunt_error_message());
-	return !status;
+	for (int32_t rank = 0; rank < num_ranks; rank++) {
+		enum shunt_status status = shunt_exchange_query(
+			&bench->config, rank, num_ranks, &sizes);
+
+		if (status) {
+			fprintf(stderr, "shunt bench: %s: %s\n",
+				shunt_status_name(status),
+				shunt_error_message());
+			return COMMAND_USAGE;
+		}
+		needed += sizes.window_bytes + sizes.private_bytes;
+	}
+	if (needed <= available)
+		return COMMAND_OK;
+	fprintf(stderr,
+		"shunt bench: the job needs %llu MiB, %llu MiB are available. "
+		"Fewer --ranks, --tokens, a smaller --hidden or --depth, or no "
+		"--worst-rows need less\n",
+		(unsigned long long)(needed >> 20),
+		(unsigned long long)(available >> 20));
+	return COMMAND_FAILED;
 }
 
 static bool map_results(struct session *session)
@@ -154,10 +188,12 @@ static bool choose_meeting(struct bench *bench)
 	return true;
 }
 
-static bool prepare(struct session *session)
+/* Returns an exit status. */
+static int prepare(struct session *session)
 {
 	struct bench *bench = &session->bench;
 	int64_t iterations = bench->options.num_iterations;
+	int status;
 
 	machine_read(&bench->machine);
 	bench->pinned = bench->options.num_ranks <= bench->machine.num_cores;
@@ -166,17 +202,18 @@ static bool prepare(struct session *session)
 		return fail_memory("the inputs");
 	set_config(bench);
 	set_expert(bench);
-	if (!query(bench))
-		return false;
 	set_floor(bench);
 	if (!floor_init(&bench->floor))
 		return fail_memory("the floor");
+	status = check_shape(bench);
+	if (status)
+		return status;
 	bench->num_steps = rank_num_steps(bench);
 	if (!map_results(session))
 		return fail_memory("the results");
 	if (!choose_meeting(bench))
 		return fail("cannot take a port of 127.0.0.1");
-	return true;
+	return COMMAND_OK;
 }
 
 static void clear_up(struct session *session)
@@ -305,11 +342,12 @@ int bench_command(int argc, char **argv)
 {
 	/* Static: it is shared with the threads, and large. */
 	static struct session session;
-	int status = COMMAND_USAGE;
+	int status;
 
 	options_init(&session.bench.options, argc, argv);
 	progress_init(&session.progress, session.bench.options.quiet);
-	if (open_json(&session) && prepare(&session))
+	status = open_json(&session) ? prepare(&session) : COMMAND_USAGE;
+	if (!status)
 		status = report(&session, run(&session));
 	clear_up(&session);
 	return status;

@@ -227,6 +227,11 @@ assert j['combine_bytes'] == 42 * 192 + 21 * 192, j['combine_bytes']"
 	expect 0 python3 -m json.tool "$work/file.json"
 }
 
+too_little_memory_is_told_before_it_is_taken() {
+	expect 1 "$shunt" bench --ranks 64 --tokens 100000 --worst-rows
+	says err "are available"
+}
+
 digest_does_not_depend_on_launch() {
 	local launch digest
 	for launch in threads processes; do
@@ -432,6 +437,7 @@ all_tests=(
 	every_format_equals_the_reference
 	odd_shapes_equal_the_reference
 	json_has_stable_field_names
+	too_little_memory_is_told_before_it_is_taken
 	digest_does_not_depend_on_launch
 	the_table_is_for_people
 	a_killed_rank_is_named_and_nothing_stays
