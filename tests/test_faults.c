@@ -367,7 +367,7 @@ static void leave_early(struct seat *seat)
 	}
 	stand_fini(&stand);
 	shunt_world_destroy(seat->world);
-	seat_mark(seat, 1);
+	seat_mark(seat, 3);
 }
 
 static void a_rank_that_leaves_in_mid_run_is_named_to_the_others(void **state)
