@@ -206,8 +206,8 @@ static void live(struct segment *segment)
 	struct heap *heap;
 
 	assert_int_equal(heap_create(segment, &heap), SHUNT_OK);
-	for (int i = 0; i < 10; i++) {
-		uint8_t *small = heap_alloc(heap, 10000 + 30000 * i);
+	for (int i = 0; i < 4; i++) {
+		uint8_t *small = heap_alloc(heap, 10000 + 200000 * i);
 		uint8_t *large = heap_alloc(heap, MIB + 10000 * i);
 
 		assert_non_null(small);
