@@ -51,9 +51,9 @@ step() {
 
 # ---- packages ----------------------------------------------------------
 
-# What each job needs: a program, or a library as pkg-config calls it, and
-# the package that has it.
-needs_build=(cc:gcc make:make cmake:cmake pkg-config:pkg-config
+# What each job needs: a program, a library as pkg-config calls it, a header,
+# or a run-time library of clang, and the package that has it.
+needs_build=(cc:gcc header=stdio.h:libc6-dev make:make cmake:cmake pkg-config:pkg-config
 	dpkg-source:dpkg-dev lib=libsodium:libsodium-dev
 	lib=libcjson:libcjson-dev)
 needs_test=(lib=cmocka:libcmocka-dev python3:python3 c++:g++
@@ -67,6 +67,8 @@ needs_fuzz=(clang:clang rt=fuzzer:libclang-rt-dev)
 has() {
 	case $1 in
 	lib=*) pkg-config --exists "${1#lib=}" 2>/dev/null ;;
+	header=*) cc -E -include "${1#header=}" -x c /dev/null \
+		>/dev/null 2>&1 ;;
 	rt=*) [ -n "$(find "$(clang -print-resource-dir 2>/dev/null)/lib/" \
 		-name "libclang_rt.${1#rt=}*" 2>/dev/null)" ] ;;
 	*) command -v "$1" >/dev/null ;;
