@@ -53,8 +53,8 @@ step() {
 
 # What each job needs: a program, a library as pkg-config calls it, a header,
 # or a run-time library of clang, and the package that has it.
-needs_build=(cc:gcc header=stdio.h:libc6-dev make:make cmake:cmake pkg-config:pkg-config
-	dpkg-source:dpkg-dev lib=libsodium:libsodium-dev
+needs_build=(cc:gcc header=stdio.h:libc6-dev make:make cmake:cmake
+	pkg-config:pkg-config dpkg-source:dpkg-dev lib=libsodium:libsodium-dev
 	lib=libcjson:libcjson-dev)
 needs_test=(lib=cmocka:libcmocka-dev python3:python3 c++:g++
 	clang-format:clang-format clang-tidy:clang-tidy
