@@ -20,7 +20,6 @@
 #define MAX_HIDDEN 7169
 #define NUM_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 #define NUM_CODES  65536
-#define MAX_COPIES 9
 
 static const int64_t shapes[] = {1, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127,
 	128, 129, 1536, 2880, 7168, 7169};
@@ -447,51 +446,6 @@ static void dequantize_multiplies_and_rounds_once(void **state)
 					scales[i % 11]);
 }
 
-/* ---- scatter ------------------------------------------------------------ */
-
-typedef void scatter_fn(
-	void *const *dst, int64_t num_dst, const void *src, int64_t bytes);
-
-static void check_scatter(struct bench *bench, scatter_fn *scatter,
-	int64_t num_dst, const uint8_t *data, size_t bytes)
-{
-	struct moat moats[MAX_COPIES];
-	void *dst[MAX_COPIES];
-	const void *src = fence_put(&bench->x, data, bytes, 0);
-
-	for (int64_t i = 0; i < num_dst; i++) {
-		moat_init(&moats[i], bytes);
-		dst[i] = moat_open(&moats[i], bytes, draw(bench) & 63);
-	}
-	scatter(dst, num_dst, src, (int64_t)bytes);
-	for (int64_t i = 0; i < num_dst; i++) {
-		moat_check(&moats[i]);
-		assert_memory_equal(dst[i], data, bytes);
-		moat_fini(&moats[i]);
-	}
-}
-
-static void scatter_copies_to_each_place_and_nowhere_else(void **state)
-{
-	static const size_t sizes[] = {0, 1, 15, 16, 17, 63, 64, 65, 127, 128,
-		191, 192, 193, 1536, 4095, 7168, 7169};
-	static uint8_t data[MAX_HIDDEN];
-	struct bench *bench = *state;
-
-	for (size_t i = 0; i < sizeof(data); i++)
-		data[i] = (uint8_t)draw(bench);
-	for (int level = 0; level < bench->num_levels; level++)
-		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-			for (int64_t n = 0; n <= MAX_COPIES; n++) {
-				check_scatter(bench,
-					bench->levels[level]->scatter, n, data,
-					sizes[i]);
-				check_scatter(bench,
-					bench->levels[level]->scatter_stream, n,
-					data, sizes[i]);
-			}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -505,7 +459,6 @@ int main(void)
 		cmocka_unit_test(corners_are_as_worked_by_hand),
 		cmocka_unit_test(special_elements_are_judged_after_smoothing),
 		cmocka_unit_test(dequantize_multiplies_and_rounds_once),
-		cmocka_unit_test(scatter_copies_to_each_place_and_nowhere_else),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
