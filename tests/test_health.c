@@ -167,7 +167,7 @@ static void death_is_seen_before_the_process_is_reaped(void **state)
 	kill(pid, SIGKILL);
 	while (seen(pages, 2) != HEALTH_DEAD) /* a hang if it never is */
 		usleep(100);
-	child_wait(pid);
+	child_kill(pid);
 	pages_drop(pages);
 }
 

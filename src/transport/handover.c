@@ -40,6 +40,7 @@ struct handover {
 	bool *sent; /* by rank */
 	int32_t num_unsent;
 	int32_t num_missing; /* peers not attached yet */
+	unsigned long num_strangers;
 	/* The listener, then the guests, the oldest first. */
 	struct pollfd polled[1 + MAX_GUESTS];
 	int num_guests;
@@ -186,7 +187,7 @@ static enum shunt_status guest_read(
 		parcel_genuine(&parcel, terms->rank, terms->num_ranks,
 			terms->hellos, terms->secret))
 		return parcel_take(handover, parcel.from, fd, cut);
-	log_note(LOG_WARN, "dropped a stranger at the hand-over socket");
+	handover->num_strangers++;
 	if (fd >= 0)
 		close(fd);
 	return SHUNT_OK;
@@ -376,5 +377,8 @@ enum shunt_status handover_run(
 	while (handover.num_guests)
 		guest_remove(&handover, 0);
 	free(handover.sent);
+	if (handover.num_strangers)
+		log_note(LOG_WARN, "dropped %lu strangers at the hand-over",
+			handover.num_strangers);
 	return status;
 }
