@@ -1,0 +1,247 @@
+/* Two ends of a transport; see ends.h. */
+#include "support/ends.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/order.h"
+#include "support/child.h"
+#include "transport/health.h"
+#include "transport/select.h"
+
+#define LONG_NS INT64_C(60000000000)
+
+/* What ends tell each other at their rendezvous. */
+struct letter {
+	struct peer_hello hello;
+	uint64_t area;
+};
+
+static const uint8_t secret[32] = {1, 2, 3};
+
+static int end_open(struct end *end, enum segment_kind kind)
+{
+	CHILD_CHECK(segment_create(kind, ENDS_RESERVE_BYTES, &end->segment) ==
+		    SHUNT_OK);
+	CHILD_CHECK(life_begin(end->segment) == SHUNT_OK);
+	/* Two areas, as with self both ends are in one segment. */
+	CHILD_CHECK(segment_alloc(end->segment, 2 * ENDS_AREA_BYTES,
+			    ENDS_AREA_ALIGN, &end->own_area) == SHUNT_OK);
+	return 0;
+}
+
+static void end_close(struct end *end)
+{
+	life_end(end->segment);
+	for (int r = 0; r < 2; r++)
+		if (end->peers[r])
+			end->peers[r]->ops->close(end->peers[r]);
+	segment_put(end->segment);
+}
+
+static int end_attach(struct end *end, struct attachment *attachment,
+	int32_t rank, const struct letter letters[2])
+{
+	struct peer_hello hellos[2] = {letters[0].hello, letters[1].hello};
+
+	CHILD_CHECK(attach_finish(attachment, rank, 2, hellos, secret,
+			    clock_deadline(LONG_NS), end->peers) == SHUNT_OK);
+	end->other = end->peers[1 - rank];
+	end->other_area = letters[1 - rank].area;
+	return 0;
+}
+
+/* ---- self: both ends are one rank -------------------------------------- */
+
+static void *thread_main(void *context)
+{
+	struct ends *ends = context;
+	int line = ends->function(&ends->theirs);
+
+	if (ends->kind == ENDS_THREADS)
+		end_close(&ends->theirs);
+	return (void *)(intptr_t)line;
+}
+
+static void start_thread(struct ends *ends)
+{
+	assert_int_equal(
+		pthread_create(&ends->thread, NULL, thread_main, ends), 0);
+}
+
+static void start_self(struct ends *ends)
+{
+	struct end *mine = &ends->mine;
+	struct attachment *attachment;
+	struct peer_hello hello;
+
+	assert_int_equal(end_open(mine, SEGMENT_PRIVATE), 0);
+	assert_int_equal(
+		attach_start(mine->segment, &hello, &attachment), SHUNT_OK);
+	assert_int_equal(attach_finish(attachment, 0, 1, &hello, secret,
+				 clock_deadline(LONG_NS), mine->peers),
+		SHUNT_OK);
+	mine->other = mine->peers[0];
+	mine->other_area = mine->own_area + ENDS_AREA_BYTES;
+	ends->theirs = *mine;
+	ends->theirs.own_area = mine->other_area;
+	ends->theirs.other_area = mine->own_area;
+	start_thread(ends);
+}
+
+static void start_threads(struct ends *ends)
+{
+	struct end *end[2] = {&ends->mine, &ends->theirs};
+	struct attachment *attachments[2];
+	struct letter letters[2];
+
+	for (int r = 0; r < 2; r++) {
+		assert_int_equal(end_open(end[r], SEGMENT_PRIVATE), 0);
+		assert_int_equal(attach_start(end[r]->segment,
+					 &letters[r].hello, &attachments[r]),
+			SHUNT_OK);
+		letters[r].area = end[r]->own_area;
+	}
+	for (int r = 0; r < 2; r++)
+		assert_int_equal(
+			end_attach(end[r], attachments[r], r, letters), 0);
+	start_thread(ends);
+}
+
+/* ---- shm: the other end is a process ----------------------------------- */
+
+/* Both sides of the wire: write the own letter, read the other's. */
+static int exchange(int wire, int32_t rank, struct letter letters[2])
+{
+	ssize_t bytes = sizeof(struct letter);
+
+	CHILD_CHECK(
+		write(wire, &letters[rank], sizeof(struct letter)) == bytes);
+	CHILD_CHECK(recv(wire, &letters[1 - rank], sizeof(struct letter),
+			    MSG_WAITALL) == bytes);
+	return 0;
+}
+
+static int join_over(struct end *end, int wire, int32_t rank)
+{
+	struct attachment *attachment;
+	struct letter letters[2];
+	int line = end_open(end, SEGMENT_SHARED);
+
+	if (line)
+		return line;
+	CHILD_CHECK(attach_start(end->segment, &letters[rank].hello,
+			    &attachment) == SHUNT_OK);
+	letters[rank].area = end->own_area;
+	line = exchange(wire, rank, letters);
+	return line ? line : end_attach(end, attachment, rank, letters);
+}
+
+static int process_main(void *context)
+{
+	struct ends *ends = context;
+	struct end end = {0};
+	int line = join_over(&end, ends->wire, 1);
+
+	if (line == 0)
+		line = ends->function(&end);
+	end_close(&end);
+	return line;
+}
+
+static void start_shm(struct ends *ends)
+{
+	int wires[2];
+
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, wires), 0);
+	ends->wire = wires[1];
+	ends->pid = child_start(process_main, ends);
+	close(wires[1]);
+	ends->wire = wires[0];
+	assert_int_equal(join_over(&ends->mine, ends->wire, 0), 0);
+}
+
+/* ---- all --------------------------------------------------------------- */
+
+void ends_start(struct ends *ends, enum ends_kind kind, ends_function function)
+{
+	static void (*const starts[])(struct ends *) = {
+		[ENDS_SELF] = start_self,
+		[ENDS_THREADS] = start_threads,
+		[ENDS_SHM] = start_shm,
+	};
+
+	memset(ends, 0, sizeof(*ends));
+	ends->kind = kind;
+	ends->function = function;
+	ends->wire = -1;
+	starts[kind](ends);
+}
+
+void ends_join(struct ends *ends)
+{
+	void *line = NULL;
+
+	if (ends->kind == ENDS_SHM) {
+		assert_int_equal(child_wait(ends->pid), 0);
+		return;
+	}
+	pthread_join(ends->thread, &line);
+	assert_int_equal((intptr_t)line, 0);
+}
+
+void ends_kill(struct ends *ends)
+{
+	child_kill(ends->pid);
+}
+
+void ends_close(struct ends *ends)
+{
+	end_close(&ends->mine);
+	if (ends->wire >= 0)
+		close(ends->wire);
+}
+
+uint8_t *ends_own(const struct end *end, uint64_t offset)
+{
+	return segment_base(end->segment) + end->own_area + offset;
+}
+
+void ends_await(const struct end *end, uint64_t value)
+{
+	struct doorbell *doorbell = &segment_control(end->segment)->doorbell;
+	_Atomic uint64_t *counter = (void *)ends_own(end, ENDS_COUNTER);
+
+	while (order_acquire(counter) < value) {
+		uint32_t ticket = doorbell_arm(doorbell);
+
+		if (order_acquire(counter) < value)
+			doorbell_sleep(doorbell, ticket, LONG_NS);
+		doorbell_disarm(doorbell);
+	}
+}
+
+enum shunt_status ends_put(const struct end *end, uint64_t offset,
+	const void *bytes, uint64_t num_bytes)
+{
+	bool again = true;
+	enum shunt_status status = SHUNT_OK;
+
+	while (again && status == SHUNT_OK) {
+		status = end->other->ops->put(end->other,
+			end->other_area + offset, bytes, num_bytes,
+			end->other_area + ENDS_COUNTER, 1, &again);
+		if (again)
+			end->other->ops->progress(end->other);
+	}
+	return status;
+}
