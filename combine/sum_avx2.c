@@ -8,8 +8,9 @@
 #include "combine/sum_scalar.h"
 
 #define PAIR_LANES 16
-#define MAX_PAIRS  4 /* 8 of 16 registers; 128 bytes of a bf16 row at a visit \
-		      */
+#define MAX_PAIRS                                                  \
+	4 /* 8 of 16 registers; 128 bytes of a bf16 row at a visit \
+	   */
 #define BLOCK_LANES (MAX_PAIRS * PAIR_LANES)
 
 /* acc + weight * y, or acc + y; two roundings, never fused. */
