@@ -7,10 +7,9 @@
 #include "base/half_avx2.h"
 #include "combine/sum_scalar.h"
 
-#define PAIR_LANES 16
-#define MAX_PAIRS                                                  \
-	4 /* 8 of 16 registers; 128 bytes of a bf16 row at a visit \
-	   */
+/* 4 pairs take 8 of 16 registers, and 128 bytes of a bf16 row at a visit. */
+#define PAIR_LANES  16
+#define MAX_PAIRS   4
 #define BLOCK_LANES (MAX_PAIRS * PAIR_LANES)
 
 /* acc + weight * y, or acc + y; two roundings, never fused. */
