@@ -1,0 +1,21 @@
+/* What the MPI version does to single rows: plain loops that a compiler
+ * makes vector loops of. */
+#ifndef PEERS_ROWS_H
+#define PEERS_ROWS_H
+
+#include <stdint.h>
+
+/* Writes bf16 row `x` as int8, one scale for all of it; returns the scale. */
+float rows_quantize(const uint16_t *x, int64_t hidden, int8_t *q);
+
+/* The toy expert: y = row * factor, as bf16. */
+void rows_expert_i8(const int8_t *row, float scale, float factor,
+	int64_t hidden, uint16_t *y);
+void rows_expert_bf16(
+	const uint16_t *row, float factor, int64_t hidden, uint16_t *y);
+
+/* out = sum of weights[k] * rows[k], in f32 by ascending k, as bf16. */
+void rows_sum(const uint16_t *const *rows, const float *weights, int64_t topk,
+	int64_t hidden, uint16_t *out);
+
+#endif
