@@ -45,7 +45,7 @@ static void ends_drop(struct ends *ends)
 static void signal_end(struct ends *ends, int end)
 {
 	order_publish_add(&ends->end[end].counter, 1);
-	doorbell_ring(&ends->end[end].doorbell);
+	doorbell_ring(&ends->end[end].doorbell, DOORBELL_ANY);
 }
 
 /* The sleeper's side of the argument in doorbell.h. */
@@ -54,7 +54,7 @@ static void await_end(struct ends *ends, int end, uint64_t value)
 	struct doorbell *doorbell = &ends->end[end].doorbell;
 
 	while (order_acquire(&ends->end[end].counter) < value) {
-		uint32_t ticket = doorbell_arm(doorbell);
+		uint32_t ticket = doorbell_arm(doorbell, DOORBELL_ANY);
 		int64_t start = clock_now();
 
 		if (order_acquire(&ends->end[end].counter) < value)
@@ -70,7 +70,7 @@ static void a_ring_without_sleepers_changes_nothing(void **state)
 	struct doorbell doorbell = {0};
 
 	(void)state;
-	doorbell_ring(&doorbell);
+	doorbell_ring(&doorbell, DOORBELL_ANY);
 	assert_int_equal(atomic_load(&doorbell.bell), 0);
 	assert_int_equal(atomic_load(&doorbell.sleepers), 0);
 }
@@ -79,14 +79,47 @@ static void a_ring_between_arm_and_sleep_is_not_lost(void **state)
 {
 	struct doorbell doorbell = {0};
 	int64_t start = clock_now();
-	uint32_t ticket = doorbell_arm(&doorbell);
+	uint32_t ticket = doorbell_arm(&doorbell, DOORBELL_ANY);
 
 	(void)state;
-	doorbell_ring(&doorbell);
+	doorbell_ring(&doorbell, DOORBELL_ANY);
 	doorbell_sleep(&doorbell, ticket, LONG_NS);
 	doorbell_disarm(&doorbell);
 	assert_true(clock_now() - start < LONG_NS);
 	assert_int_equal(atomic_load(&doorbell.sleepers), 0);
+}
+
+static void a_lone_sleeper_is_woken_by_its_token_only(void **state)
+{
+	struct doorbell doorbell = {0};
+
+	(void)state;
+	doorbell_arm(&doorbell, 7);
+	doorbell_ring(&doorbell, 8);
+	assert_int_equal(atomic_load(&doorbell.bell), 0);
+	doorbell_ring(&doorbell, 7);
+	assert_int_equal(atomic_load(&doorbell.bell), 1);
+	doorbell_ring(&doorbell, DOORBELL_ANY);
+	assert_int_equal(atomic_load(&doorbell.bell), 2);
+	doorbell_disarm(&doorbell);
+	assert_int_equal(atomic_load(&doorbell.sleepers), 0);
+}
+
+static void two_sleepers_are_woken_by_any_token(void **state)
+{
+	struct doorbell doorbell = {0};
+
+	(void)state;
+	doorbell_arm(&doorbell, 7);
+	doorbell_arm(&doorbell, 9);
+	doorbell_ring(&doorbell, 8);
+	assert_int_equal(atomic_load(&doorbell.bell), 1);
+	doorbell_disarm(&doorbell);
+	doorbell_ring(&doorbell, 8);
+	assert_int_equal(atomic_load(&doorbell.bell), 2);
+	doorbell_disarm(&doorbell);
+	doorbell_ring(&doorbell, 8);
+	assert_int_equal(atomic_load(&doorbell.bell), 2);
 }
 
 static void a_sleep_ends_when_its_span_is_over(void **state)
@@ -94,7 +127,7 @@ static void a_sleep_ends_when_its_span_is_over(void **state)
 	struct doorbell doorbell = {0};
 	const int64_t span = 20000000;
 	int64_t end = clock_now() + span;
-	uint32_t ticket = doorbell_arm(&doorbell);
+	uint32_t ticket = doorbell_arm(&doorbell, DOORBELL_ANY);
 
 	(void)state;
 	while (clock_now() < end)
@@ -184,6 +217,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_ring_without_sleepers_changes_nothing),
 		cmocka_unit_test(a_ring_between_arm_and_sleep_is_not_lost),
+		cmocka_unit_test(a_lone_sleeper_is_woken_by_its_token_only),
+		cmocka_unit_test(two_sleepers_are_woken_by_any_token),
 		cmocka_unit_test(a_sleep_ends_when_its_span_is_over),
 		cmocka_unit_test(no_ring_is_lost_between_threads),
 		cmocka_unit_test(no_ring_is_lost_between_processes),

@@ -367,8 +367,8 @@ struct shunt_dispatch_out {
 	void *expert_rows;
 	/* Of this rank's own tokens: */
 	int64_t dropped_choices; /* bad ids, with SHUNT_BAD_ID_DROP */
-	int64_t nan_elements;	 /* NaN met while quantizing, per row sent */
-	int64_t inf_elements;	 /* Inf met while quantizing, per row sent */
+	int64_t nan_elements;	 /* NaN met, once per quantization of a row */
+	int64_t inf_elements;	 /* Inf met, once per quantization of a row */
 };
 #define SHUNT_DISPATCH_OUT_INIT SHUNT_INIT(struct shunt_dispatch_out)
 

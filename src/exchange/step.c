@@ -127,6 +127,22 @@ static bool wait_closed(struct waiter *waiter, int32_t rank)
 	return order_acquire(&closed[rank].value) != 0;
 }
 
+/* The line that this step is stuck at, or any, if others are in flight. */
+static uint64_t wait_token(struct waiter *waiter)
+{
+	struct step_waiter *self = (struct step_waiter *)waiter;
+	const struct shunt_exchange *exchange = self->exchange;
+	const struct step *step = self->step;
+
+	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
+		if (exchange->steps[i].advance && &exchange->steps[i] != step)
+			return DOORBELL_ANY;
+	return exchange->window_off[exchange->rank] +
+	       layout_line(&exchange->layouts[exchange->rank],
+		       exchange_shape(exchange), step->awaited, step->slot,
+		       step->cursor);
+}
+
 static enum shunt_status wait_step(struct shunt_exchange *exchange,
 	struct step *step, const char *what, int64_t span_ns)
 {
@@ -136,7 +152,8 @@ static enum shunt_status wait_step(struct shunt_exchange *exchange,
 			.epoch = step->epoch,
 			.ready = wait_ready,
 			.awaits = wait_awaits,
-			.closed = wait_closed},
+			.closed = wait_closed,
+			.token = wait_token},
 		.exchange = exchange,
 		.step = step,
 	};

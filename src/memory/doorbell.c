@@ -12,22 +12,39 @@
 #include <time.h>
 #include <unistd.h>
 
-void doorbell_ring(struct doorbell *doorbell)
+#define ONE_SLEEPER (UINT64_C(1) << 48)
+#define TOKEN_MASK  (ONE_SLEEPER - 1)
+
+void doorbell_ring(struct doorbell *doorbell, uint64_t token)
 {
-	if (atomic_load(&doorbell->sleepers) == 0)
+	uint64_t sleepers = atomic_load(&doorbell->sleepers);
+	uint64_t wanted = sleepers & TOKEN_MASK;
+
+	if (sleepers < ONE_SLEEPER)
+		return;
+	if (token != DOORBELL_ANY && wanted != DOORBELL_ANY && wanted != token)
 		return;
 	atomic_fetch_add(&doorbell->bell, 1);
 	syscall(SYS_futex, &doorbell->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-uint32_t doorbell_arm(struct doorbell *doorbell)
+uint32_t doorbell_arm(struct doorbell *doorbell, uint64_t token)
 {
-	atomic_fetch_add(&doorbell->sleepers, 1);
+	uint64_t before = atomic_load(&doorbell->sleepers);
+	uint64_t after;
+
+	do {
+		/* Not alone: any ring wakes all. */
+		if (before >= ONE_SLEEPER)
+			after = (before & ~TOKEN_MASK) + ONE_SLEEPER;
+		else
+			after = ONE_SLEEPER + token;
+	} while (!atomic_compare_exchange_weak(
+		&doorbell->sleepers, &before, after));
 	return atomic_load(&doorbell->bell);
 }
 
-void doorbell_sleep(
-	struct doorbell *doorbell, uint32_t ticket, int64_t span_ns)
+void doorbell_sleep(struct doorbell *doorbell, uint32_t ticket, int64_t span_ns)
 {
 	struct timespec span = {
 		.tv_sec = span_ns / 1000000000,
@@ -41,5 +58,13 @@ void doorbell_sleep(
 
 void doorbell_disarm(struct doorbell *doorbell)
 {
-	atomic_fetch_sub(&doorbell->sleepers, 1);
+	uint64_t before = atomic_load(&doorbell->sleepers);
+	uint64_t after;
+
+	do {
+		after = before - ONE_SLEEPER;
+		if (after < ONE_SLEEPER)
+			after = 0;
+	} while (!atomic_compare_exchange_weak(
+		&doorbell->sleepers, &before, after));
 }

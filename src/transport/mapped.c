@@ -58,7 +58,7 @@ enum shunt_status mapped_put(struct peer *peer, uint64_t offset,
 	if (num_bytes)
 		memcpy(target, bytes, num_bytes);
 	order_publish_add(counter, add);
-	doorbell_ring(&peer->control->doorbell);
+	doorbell_ring(&peer->control->doorbell, counter_offset);
 	return SHUNT_OK;
 }
 

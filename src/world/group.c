@@ -99,6 +99,14 @@ static bool gather_ready(struct waiter *waiter)
 	return self->cursor == waiter->group->size;
 }
 
+static uint64_t gather_token(struct waiter *waiter)
+{
+	struct gather_waiter *self = (struct gather_waiter *)waiter;
+	const struct shunt_group *group = waiter->group;
+
+	return group->region_off[group->rank] + arrived_off(self->cursor);
+}
+
 static enum shunt_status gather_wait(
 	struct shunt_group *group, const char *what, int64_t deadline)
 {
@@ -106,7 +114,8 @@ static enum shunt_status gather_wait(
 		.waiter = {.group = group,
 			.what = what,
 			.ready = gather_ready,
-			.awaits = gather_awaits},
+			.awaits = gather_awaits,
+			.token = gather_token},
 		.arrived = region_of(group, group->rank)->lines,
 		.count = group->num_gathers,
 	};
@@ -192,6 +201,13 @@ static struct directory_entry *directory_find(
 	return NULL;
 }
 
+/* What a rank that waits for an entry of `member` sleeps for: out of the way
+ * of the tokens that are offsets of counters. */
+static uint64_t directory_token(int32_t member)
+{
+	return (UINT64_C(1) << 47) + (uint64_t)member;
+}
+
 static enum shunt_status directory_publish(struct shunt_group *group)
 {
 	struct shunt_world *world = group->world;
@@ -209,7 +225,8 @@ static enum shunt_status directory_publish(struct shunt_group *group)
 			"rank %d: %d groups are alive, which is the limit",
 			group->rank, CONTROL_MAX_GROUPS);
 	for (int32_t r = 0; r < group->size; r++)
-		doorbell_ring(&group->peers[r]->control->doorbell);
+		doorbell_ring(&group->peers[r]->control->doorbell,
+			directory_token(group->members[group->rank]));
 	return SHUNT_OK;
 }
 
@@ -252,6 +269,13 @@ static bool meet_ready(struct waiter *waiter)
 	return true;
 }
 
+static uint64_t meet_token(struct waiter *waiter)
+{
+	struct meet_waiter *self = (struct meet_waiter *)waiter;
+
+	return directory_token(self->group->members[self->cursor]);
+}
+
 /* Checks what peers said about where their regions are. */
 static enum shunt_status regions_check(struct shunt_group *group)
 {
@@ -280,7 +304,8 @@ static enum shunt_status group_meet(struct shunt_group *group, int64_t deadline)
 		.waiter = {.group = group,
 			.what = "the members of a group",
 			.ready = meet_ready,
-			.awaits = meet_awaits},
+			.awaits = meet_awaits,
+			.token = meet_token},
 		.group = group,
 	};
 	struct gathered gathered;

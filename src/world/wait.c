@@ -12,7 +12,8 @@
 #define SPIN_NS          50000   /* longer than a step's usual skew */
 #define CHECK_EVERY      64      /* spins between looks at the clock */
 #define YIELDS           16      /* before the first sleep */
-#define SLEEP_NS         5000000 /* bounds how late a death is noticed */
+#define SLEEP_NS         5000000 /* bounds how late a death is noticed ... */
+#define FEW_RANKS        64      /* ... up to so many ranks; see pace_ns() */
 #define REPORT_BYTES     768
 #define REPORT_MAX_RANKS 8
 
@@ -81,7 +82,7 @@ static bool is_gone(struct waiter *waiter, int32_t rank)
 
 static bool is_lost(struct waiter *waiter, int32_t rank)
 {
-	return waiter->awaits(waiter, rank) && is_gone(waiter, rank);
+	return is_gone(waiter, rank) && waiter->awaits(waiter, rank);
 }
 
 static bool any_is_lost(struct waiter *waiter)
@@ -129,8 +130,11 @@ static bool spin(struct waiter *waiter, int64_t until)
 	return false;
 }
 
+/* Lets others run; with hundreds of ranks a turn of all takes too long. */
 static bool yield(struct waiter *waiter)
 {
+	if (waiter->group->size > FEW_RANKS)
+		return false;
 	for (int i = 0; i < YIELDS; i++) {
 		sched_yield();
 		if (waiter->ready(waiter))
@@ -139,14 +143,32 @@ static bool yield(struct waiter *waiter)
 	return false;
 }
 
-static bool nap(struct waiter *waiter, int64_t now, int64_t deadline)
+static bool is_crowd(const struct waiter *waiter)
+{
+	return waiter->group->size > FEW_RANKS;
+}
+
+/* The longest nap. A look costs as much as there are ranks, and all ranks
+ * look: with hundreds of them on a few cores, looking often, or at every
+ * wake-up, would leave no time for anything else. */
+static int64_t pace_ns(const struct waiter *waiter)
+{
+	if (!is_crowd(waiter))
+		return SLEEP_NS;
+	return (int64_t)SLEEP_NS * waiter->group->size / FEW_RANKS;
+}
+
+static bool nap(struct waiter *waiter, int64_t now, int64_t until)
 {
 	struct doorbell *bell = &waiter->group->world->control->doorbell;
-	int64_t span = deadline - now < SLEEP_NS ? deadline - now : SLEEP_NS;
-	uint32_t ticket = doorbell_arm(bell);
+	int64_t span = until - now;
+	uint64_t token = waiter->token(waiter);
+	uint32_t ticket = doorbell_arm(bell, token);
 	bool over = waiter->ready(waiter);
 
-	if (!over && span > 0)
+	/* Something came meanwhile and another thing is waited for: its ring
+	 * would not wake this sleep. */
+	if (!over && span > 0 && waiter->token(waiter) == token)
 		doorbell_sleep(bell, ticket, span);
 	doorbell_disarm(bell);
 	return over || waiter->ready(waiter);
@@ -155,6 +177,8 @@ static bool nap(struct waiter *waiter, int64_t now, int64_t deadline)
 enum shunt_status wait_for(struct waiter *waiter, int64_t deadline)
 {
 	int64_t spin_ns = waiter->group->world->spin_ns;
+	int64_t pace = pace_ns(waiter);
+	int64_t next_look = INT64_MIN;
 	enum shunt_status status = SHUNT_OK;
 	bool over = waiter->ready(waiter);
 
@@ -165,9 +189,13 @@ enum shunt_status wait_for(struct waiter *waiter, int64_t deadline)
 	while (!over && status == SHUNT_OK) {
 		int64_t now = clock_now();
 
-		status = look(waiter, deadline, now, &over);
+		if (now >= next_look || now >= deadline) {
+			status = look(waiter, deadline, now, &over);
+			next_look = is_crowd(waiter) ? now + pace : now;
+		}
 		if (!over && status == SHUNT_OK)
-			over = nap(waiter, now, deadline);
+			over = nap(waiter, now,
+				deadline - now < pace ? deadline : now + pace);
 	}
 	return status;
 }

@@ -18,6 +18,9 @@ struct waiter {
 	bool (*ready)(struct waiter *waiter);
 	/* Is group rank `rank` still waited for? Not called in the spin. */
 	bool (*awaits)(struct waiter *waiter, int32_t rank);
+	/* What the next thing to happen rings with, while not ready; see
+	 * doorbell.h. */
+	uint64_t (*token)(struct waiter *waiter);
 	/* Has group rank `rank` said that it will not come any more? May be
 	 * NULL. That it died is looked up in any case. */
 	bool (*closed)(struct waiter *waiter, int32_t rank);

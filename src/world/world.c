@@ -179,7 +179,8 @@ static void world_close(struct shunt_world *world)
 	life_end(world->segment);
 	for (int32_t r = 0; r < world->num_ranks; r++)
 		if (world->peers[r] && world->peers[r]->control)
-			doorbell_ring(&world->peers[r]->control->doorbell);
+			doorbell_ring(&world->peers[r]->control->doorbell,
+				DOORBELL_ANY);
 	peers_close(world);
 	retire_drop(world);
 	group_counts_drop(world);

@@ -18,6 +18,7 @@
 #include "transport/select.h"
 
 #define LONG_NS INT64_C(60000000000)
+#define SPINS   2000
 
 /* What ends tell each other at their rendezvous. */
 struct letter {
@@ -221,8 +222,11 @@ void ends_await(const struct end *end, uint64_t value)
 	struct doorbell *doorbell = &segment_control(end->segment)->doorbell;
 	_Atomic uint64_t *counter = (void *)ends_own(end, ENDS_COUNTER);
 
+	/* Spin first: who is woken comes too late to see a wrong order. */
+	for (int i = 0; i < SPINS && order_acquire(counter) < value; i++)
+		clock_relax();
 	while (order_acquire(counter) < value) {
-		uint32_t ticket = doorbell_arm(doorbell);
+		uint32_t ticket = doorbell_arm(doorbell, DOORBELL_ANY);
 
 		if (order_acquire(counter) < value)
 			doorbell_sleep(doorbell, ticket, LONG_NS);
