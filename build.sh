@@ -1,6 +1,7 @@
 #!/bin/bash
 # Builds Shunt and runs what belongs to it: ./build.sh help says what.
 # Works from any directory. Installs Debian packages, but only missing ones.
+# shellcheck disable=SC2317 # step() calls what it is given
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -223,24 +224,31 @@ lint() {
 
 # ------------------------------------------------------------------------
 
-command=${1:-help}
-[ $# = 0 ] || shift
-case $command in
-bench) bench "$@" ;;
-build) build ;;
-test) run_tests "$@" ;;
-asan) run_asan "$@" ;;
-tsan) run_tsan "$@" ;;
-fuzz) run_fuzz ;;
-format | format-check)
-	need "${needs_format[@]}"
-	cmake_target "$command"
-	;;
-lint) lint ;;
-ci) exec .ci/run ;;
-help | --help | -h) usage ;;
-*)
-	usage >&2
-	exit 2
-	;;
-esac
+# Read to its end before anything is run, so that it may change meanwhile.
+main() {
+	local command=${1:-help}
+
+	[ $# = 0 ] || shift
+	case $command in
+	bench) bench "$@" ;;
+	build) build ;;
+	test) run_tests "$@" ;;
+	asan) run_asan "$@" ;;
+	tsan) run_tsan "$@" ;;
+	fuzz) run_fuzz ;;
+	format | format-check)
+		need "${needs_format[@]}"
+		cmake_target "$command"
+		;;
+	lint) lint ;;
+	ci) exec .ci/run ;;
+	help | --help | -h) usage ;;
+	*)
+		usage >&2
+		exit 2
+		;;
+	esac
+}
+
+main "$@"
+exit

@@ -468,10 +468,11 @@ int job_run(const struct job_config *config)
 	int status;
 
 	if (open_job(&job)) {
+		/* All that was opened ends with us. */
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
 		fprintf(stderr, "shunt run: cannot prepare the job: %s\n",
 			strerror(errno));
-		/* All that was opened ends with us. */
-		return COMMAND_FAILED; /* NOLINT(clang-analyzer-unix.Malloc) */
+		return COMMAND_FAILED;
 	}
 	status = start_ranks(&job);
 	while (!status && job.num_alive > 0) {
