@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(call)                                                            \
-	do {                                                                   \
-		if ((call) != SHUNT_OK) {                                      \
-			fprintf(stderr, "%s\n", shunt_error_message());        \
-			exit(1);                                               \
-		}                                                              \
+#define CHECK(call)                                                     \
+	do {                                                            \
+		if ((call) != SHUNT_OK) {                               \
+			fprintf(stderr, "%s\n", shunt_error_message()); \
+			exit(1);                                        \
+		}                                                       \
 	} while (0)
 
 enum { TOKENS = 8, HIDDEN = 64, TOPK = 2, EXPERTS = 8 };
@@ -37,7 +37,7 @@ int main(void)
 
 	for (int t = 0; t < TOKENS; t++) {
 		for (int h = 0; h < HIDDEN; h++)
-			x[t][h] = (float) (t + 1);
+			x[t][h] = (float)(t + 1);
 		for (int k = 0; k < TOPK; k++) {
 			ids[t][k] = (t + 3 * k) % EXPERTS;
 			weights[t][k] = 0.5f;
@@ -52,14 +52,14 @@ int main(void)
 
 	/* The experts of this rank: each doubles its tokens. */
 	for (int64_t i = 0; i < out.num_rows * HIDDEN; i++)
-		((float *) out.expert_rows)[i] = 2 * ((float *) out.expand_x)[i];
+		((float *)out.expert_rows)[i] = 2 * ((float *)out.expand_x)[i];
 
 	combine.y = out.expert_rows;
 	combine.out = result;
 	CHECK(shunt_combine(handle, &combine));
 	printf("rank %d of %d: token 3 was %g, came back as %g\n",
-		(int) shunt_world_rank(world), (int) shunt_world_size(world),
-		(double) x[3][0], (double) result[3][0]);
+		(int)shunt_world_rank(world), (int)shunt_world_size(world),
+		(double)x[3][0], (double)result[3][0]);
 
 	shunt_exchange_destroy(exchange);
 	shunt_world_destroy(world);

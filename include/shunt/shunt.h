@@ -38,14 +38,14 @@
 
 #ifdef __cplusplus
 extern "C" {
-#define SHUNT_INIT(type)                                                       \
-	{                                                                      \
-		sizeof(type)                                                   \
+#define SHUNT_INIT(type)     \
+	{                    \
+		sizeof(type) \
 	}
 #else
-#define SHUNT_INIT(type)                                                       \
-	{                                                                      \
-		.struct_size = sizeof(type)                                    \
+#define SHUNT_INIT(type)                    \
+	{                                   \
+		.struct_size = sizeof(type) \
 	}
 #endif
 
@@ -80,7 +80,7 @@ struct shunt_world_config {
 	 * With a rendezvous, rank and num_ranks must be given here too.
 	 */
 	const char *rendezvous;
-	int32_t rank;	   /* this rank, 0 .. num_ranks - 1 */
+	int32_t rank;      /* this rank, 0 .. num_ranks - 1 */
 	int32_t num_ranks; /* ranks in the job, 1 .. 4096 */
 	/* Secret of the job, any text; NULL: from SHUNT_KEY, else none. */
 	const char *key;
@@ -188,8 +188,8 @@ struct shunt_exchange;
 /* How received rows lie in expand_x. */
 enum shunt_layout {
 	SHUNT_LAYOUT_COMPACT = 0, /* dense, by local expert, then source rank */
-	SHUNT_LAYOUT_PADDED,	  /* not in this version: UNSUPPORTED */
-	SHUNT_LAYOUT_INDEXED	  /* not in this version: UNSUPPORTED */
+	SHUNT_LAYOUT_PADDED,      /* not in this version: UNSUPPORTED */
+	SHUNT_LAYOUT_INDEXED      /* not in this version: UNSUPPORTED */
 };
 
 /* How bytes travel. */
@@ -202,7 +202,7 @@ enum shunt_algorithm {
 /* What an expert id outside [-1, num_experts) does. */
 enum shunt_bad_id {
 	SHUNT_BAD_ID_REFUSE = 0, /* INVALID here, PEER_REFUSED elsewhere */
-	SHUNT_BAD_ID_DROP	 /* counts as -1, and in dropped_choices */
+	SHUNT_BAD_ID_DROP        /* counts as -1, and in dropped_choices */
 };
 
 /*
@@ -211,13 +211,13 @@ enum shunt_bad_id {
  */
 struct shunt_exchange_config {
 	size_t struct_size;
-	int64_t max_tokens;  /* T_max: most tokens a rank brings, >= 0 */
-	int64_t hidden;	     /* H: elements of a token, >= 1 */
-	int64_t topk;	     /* K: expert choices of a token, >= 1 */
-	int64_t num_experts; /* E: experts over all ranks, >= 1 */
-	enum shunt_dtype dtype;	       /* type of x: F16, BF16 or F32 */
+	int64_t max_tokens;     /* T_max: most tokens a rank brings, >= 0 */
+	int64_t hidden;         /* H: elements of a token, >= 1 */
+	int64_t topk;           /* K: expert choices of a token, >= 1 */
+	int64_t num_experts;    /* E: experts over all ranks, >= 1 */
+	enum shunt_dtype dtype; /* type of x: F16, BF16 or F32 */
 	enum shunt_dtype expert_dtype; /* type of the experts' rows */
-	enum shunt_quant quant;	       /* what dispatch does to rows */
+	enum shunt_quant quant;        /* what dispatch does to rows */
 	enum shunt_layout layout;
 	enum shunt_algorithm algorithm;
 	enum shunt_bad_id bad_id;
@@ -255,10 +255,10 @@ struct shunt_exchange_config {
 struct shunt_exchange_sizes {
 	size_t struct_size;
 	int64_t num_local_experts; /* L */
-	int64_t worst_rows;	   /* A in the worst case */
-	int64_t recv_rows;	   /* A in force: row capacity of expand_x */
-	uint64_t window_bytes;	   /* reachable by peers, all steps in flight */
-	uint64_t private_bytes;	   /* tables of this rank */
+	int64_t worst_rows;        /* A in the worst case */
+	int64_t recv_rows;         /* A in force: row capacity of expand_x */
+	uint64_t window_bytes;     /* reachable by peers, all steps in flight */
+	uint64_t private_bytes;    /* tables of this rank */
 };
 #define SHUNT_EXCHANGE_SIZES_INIT SHUNT_INIT(struct shunt_exchange_sizes)
 
@@ -367,8 +367,8 @@ struct shunt_dispatch_out {
 	void *expert_rows;
 	/* Of this rank's own tokens: */
 	int64_t dropped_choices; /* bad ids, with SHUNT_BAD_ID_DROP */
-	int64_t nan_elements;	 /* NaN met, once per quantization of a row */
-	int64_t inf_elements;	 /* Inf met, once per quantization of a row */
+	int64_t nan_elements;    /* NaN met, once per quantization of a row */
+	int64_t inf_elements;    /* Inf met, once per quantization of a row */
 };
 #define SHUNT_DISPATCH_OUT_INIT SHUNT_INIT(struct shunt_dispatch_out)
 
@@ -407,9 +407,8 @@ SHUNT_EXPORT enum shunt_status shunt_dispatch_start(
  * the one given at start). Drives every step in flight of the exchange, so
  * ranks may finish their steps in different orders.
  */
-SHUNT_EXPORT enum shunt_status shunt_dispatch_finish(
-	struct shunt_handle handle, int64_t deadline_ns,
-	struct shunt_dispatch_out *out);
+SHUNT_EXPORT enum shunt_status shunt_dispatch_finish(struct shunt_handle handle,
+	int64_t deadline_ns, struct shunt_dispatch_out *out);
 
 /* ---- combine ---------------------------------------------------------- */
 
@@ -427,10 +426,10 @@ struct shunt_combine_args {
 	 * a plain sum. Weights of masked and -1 choices are never read.
 	 */
 	const float *weights;
-	void *out; /* (T, H) in out_dtype; NULL if T = 0 */
+	void *out;                  /* (T, H) in out_dtype; NULL if T = 0 */
 	enum shunt_dtype out_dtype; /* 0: expert_dtype */
-	int64_t out_stride;	    /* elements from row to row, >= H; 0: H */
-	int64_t deadline_ns;	    /* in ns; 0: the exchange's */
+	int64_t out_stride;         /* elements from row to row, >= H; 0: H */
+	int64_t deadline_ns;        /* in ns; 0: the exchange's */
 };
 #define SHUNT_COMBINE_ARGS_INIT SHUNT_INIT(struct shunt_combine_args)
 

@@ -8,14 +8,14 @@ enum shunt_dtype {
 	SHUNT_DTYPE_F32,  /* IEEE binary32 */
 	SHUNT_DTYPE_F16,  /* IEEE binary16 */
 	SHUNT_DTYPE_BF16, /* upper half of binary32 */
-	SHUNT_DTYPE_I8	  /* two's complement byte; quantized rows only */
+	SHUNT_DTYPE_I8    /* two's complement byte; quantized rows only */
 };
 
 /* Types of index arrays. */
 enum shunt_index {
 	SHUNT_INDEX_NONE = 0,
 	SHUNT_INDEX_I32,
-	SHUNT_INDEX_I64
+	SHUNT_INDEX_I64,
 };
 
 /* What happens to a row before it is sent; docs/numerics.md has the bits. */

@@ -11,7 +11,7 @@ static inline int64_t clock_now(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 /* The moment `span_ns` from now; spans too long to add mean never. */

@@ -16,16 +16,16 @@
 
 #include "memory/doorbell.h"
 
-#define CONTROL_MAGIC	    UINT64_C(0x31746e7568530a0d) /* "\r\nShunt1" */
+#define CONTROL_MAGIC       UINT64_C(0x31746e7568530a0d) /* "\r\nShunt1" */
 #define CONTROL_MAX_GROUPS  256
-#define CONTROL_LINE	    128 /* two cache lines: the prefetcher takes pairs */
+#define CONTROL_LINE        128 /* two cache lines: the prefetcher takes pairs */
 #define CONTROL_PHASE_BYTES 24
 
 /* What a rank did last; for reports only, so a torn read does no harm. */
 struct beat {
 	_Atomic uint64_t epoch;
 	_Atomic uint64_t phase; /* enum beat_phase */
-	_Atomic int64_t when;	/* clock_now() at that moment */
+	_Atomic int64_t when;   /* clock_now() at that moment */
 };
 
 enum beat_phase {
@@ -52,8 +52,8 @@ struct control {
 	_Atomic uintptr_t life_link; /* written, never read: see health.c */
 	_Alignas(CONTROL_LINE) struct doorbell doorbell;
 	_Alignas(CONTROL_LINE) struct beat beat;
-	_Alignas(CONTROL_LINE)
-		struct directory_entry directory[CONTROL_MAX_GROUPS];
+	_Alignas(CONTROL_LINE) struct directory_entry
+		directory[CONTROL_MAX_GROUPS];
 };
 
 /* Bytes of a segment that the control page takes; ranges begin behind it. */

@@ -21,10 +21,7 @@
 
 #include "memory/control.h"
 
-enum segment_kind {
-	SEGMENT_PRIVATE,
-	SEGMENT_SHARED
-};
+enum segment_kind { SEGMENT_PRIVATE, SEGMENT_SHARED };
 
 struct segment;
 

@@ -23,7 +23,7 @@ struct segment;
 
 /* Values of a life word besides the holder's thread id. */
 #define HEALTH_UNBORN 0u
-#define HEALTH_HERE   1u	  /* lives as long as this process does */
+#define HEALTH_HERE   1u          /* lives as long as this process does */
 #define HEALTH_LEFT   0x20000000u /* the owner destroyed its world */
 
 enum health {
