@@ -96,11 +96,10 @@ build() {
 	[ -x configure ] || autoconf >&2
 	CC=$compiler CFLAGS="-g -O2 -fPIC -fvisibility=hidden" \
 		./configure "${configure_options[@]}" >&2
-	make -s -j"$(nproc)" build_lib_static >&2
+	make -s -j"$(nproc)" lib/libjemalloc_shunt.a >&2
 	mkdir -p "$2/include" "$2/lib"
 	cp include/jemalloc/jemalloc_shunt.h "$2/include/shunt_jemalloc.h"
-	cp lib/libjemalloc_pic_shunt.a "$2/lib/libshunt_jemalloc.a" ||
-		cp lib/libjemalloc_shunt.a "$2/lib/libshunt_jemalloc.a"
+	cp lib/libjemalloc_shunt.a "$2/lib/libshunt_jemalloc.a"
 	cp COPYING "$2/"
 }
 
