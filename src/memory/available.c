@@ -1,4 +1,4 @@
-/* Available memory, from /proc and the cgroup v2 tree; see available.h. */
+/* Available memory, from /proc and the cgroup tree; see available.h. */
 #include "memory/available.h"
 
 #include <inttypes.h>
@@ -7,7 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CGROUP_ROOT "/sys/fs/cgroup"
+/* How the two versions of cgroups name the same things. */
+struct cgroup_names {
+	const char *controllers; /* in /proc/self/cgroup */
+	const char *root;
+	const char *most;
+	const char *now;
+	const char *cache[2]; /* in memory.stat: what is dropped on demand */
+};
+
+static const struct cgroup_names versions[] = {
+	{"", "/sys/fs/cgroup", "memory.max", "memory.current",
+		{"inactive_file", "active_file"}},
+	{"memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+		"memory.usage_in_bytes",
+		{"total_inactive_file", "total_active_file"}},
+};
 
 static uint64_t meminfo_available(void)
 {
@@ -43,18 +58,46 @@ static bool read_number(const char *folder, const char *name, uint64_t *value)
 	return found;
 }
 
-static uint64_t folder_available(const char *folder)
+/* Page cache counts as used, but makes room when somebody needs it. */
+static uint64_t folder_cache(
+	const struct cgroup_names *names, const char *folder)
 {
-	uint64_t most, now;
+	char path[PATH_MAX];
+	char key[64];
+	uint64_t value, sum = 0;
+	FILE *file;
 
-	if (!read_number(folder, "memory.max", &most) ||
-		!read_number(folder, "memory.current", &now))
+	if (snprintf(path, sizeof(path), "%s/memory.stat", folder) >=
+		(int)sizeof(path))
+		return 0;
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	while (fscanf(file, "%63s %" SCNu64, key, &value) == 2)
+		if (strcmp(key, names->cache[0]) == 0 ||
+			strcmp(key, names->cache[1]) == 0)
+			sum += value;
+	fclose(file);
+	return sum;
+}
+
+static uint64_t folder_available(
+	const struct cgroup_names *names, const char *folder)
+{
+	uint64_t most, now, cache;
+
+	if (!read_number(folder, names->most, &most) ||
+		!read_number(folder, names->now, &now))
 		return UINT64_MAX;
+	cache = folder_cache(names, folder);
+	now -= cache < now ? cache : now;
 	return most > now ? most - now : 0;
 }
 
-/* The folder of this process's cgroup; false without cgroup v2. */
-static bool cgroup_folder(char folder[PATH_MAX])
+/* The folder of this process's cgroup; false if this version is not used.
+ * Lines read ID:CONTROLLERS:PATH. */
+static bool cgroup_folder(
+	const struct cgroup_names *names, char folder[PATH_MAX])
 {
 	FILE *file = fopen("/proc/self/cgroup", "re");
 	char line[PATH_MAX];
@@ -63,26 +106,32 @@ static bool cgroup_folder(char folder[PATH_MAX])
 	if (!file)
 		return false;
 	while (!found && fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
-		if (strncmp(line, "0::", 3) == 0)
-			found = snprintf(folder, PATH_MAX, "%s%s", CGROUP_ROOT,
-					line + 3) < PATH_MAX;
+		char *controllers = strchr(line, ':');
+		char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+
+		if (!path)
+			continue;
+		*path++ = '\0';
+		path[strcspn(path, "\n")] = '\0';
+		if (strcmp(controllers + 1, names->controllers) == 0)
+			found = snprintf(folder, PATH_MAX, "%s%s", names->root,
+					path) < PATH_MAX;
 	}
 	fclose(file);
 	return found;
 }
 
 /* A limit may stand at any level above; the tightest counts. */
-static uint64_t cgroup_available(void)
+static uint64_t cgroup_available(const struct cgroup_names *names)
 {
 	uint64_t least = UINT64_MAX;
 	char folder[PATH_MAX];
 	char *slash;
 
-	if (!cgroup_folder(folder))
+	if (!cgroup_folder(names, folder))
 		return UINT64_MAX;
-	while (strlen(folder) >= strlen(CGROUP_ROOT)) {
-		uint64_t here = folder_available(folder);
+	while (strlen(folder) >= strlen(names->root)) {
+		uint64_t here = folder_available(names, folder);
 
 		least = here < least ? here : least;
 		slash = strrchr(folder, '/');
@@ -95,8 +144,12 @@ static uint64_t cgroup_available(void)
 
 uint64_t available_bytes(void)
 {
-	uint64_t machine = meminfo_available();
-	uint64_t cgroup = cgroup_available();
+	uint64_t least = meminfo_available();
 
-	return machine < cgroup ? machine : cgroup;
+	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++) {
+		uint64_t here = cgroup_available(&versions[i]);
+
+		least = here < least ? here : least;
+	}
+	return least;
 }
