@@ -29,9 +29,7 @@ void check_run_experts(struct step *step)
 
 	for (int64_t l = 0; l < step->local_experts; l++)
 		for (int r = 0; r < shape->num_ranks; r++)
-			for (int32_t i = 0;
-				i <
-				step->recv_counts[r * step->local_experts + l];
+			for (int64_t i = 0; i < step_run(step, r, l);
 				i++, row++)
 				run_expert(shape,
 					shape->rank * step->local_experts + l,
@@ -90,11 +88,9 @@ static bool check_sources(const struct step *step, int64_t number)
 		for (int64_t run = 0; run < shape->experts; run++) {
 			int64_t l = run / shape->num_ranks;
 			int64_t from = run % shape->num_ranks;
-			int32_t rows =
-				step->recv_counts[from * step->local_experts +
-						  l];
+			int64_t rows = step_run(step, from, l);
 
-			for (int32_t i = 0; from == r && i < rows; i++) {
+			for (int64_t i = 0; from == r && i < rows; i++) {
 				struct source s = step->sources[row + i];
 
 				wrong +=

@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exchange.h"
 #include "rows.h"
 #include "step.h"
-
-#define TAG 1
 
 /* ---- memory ----------------------------------------------------------- */
 
@@ -56,15 +55,18 @@ static struct side make_side(const struct shape *shape, int64_t most_rows)
 void step_init(struct step *step, const struct shape *shape, int64_t most_rows)
 {
 	int64_t num_choices = shape->tokens * shape->topk;
+	int64_t num_counts = shape->experts + shape->num_ranks;
 
 	*step = (struct step){
 		.shape = *shape,
 		.local_experts = shape->experts / shape->num_ranks,
 		.row_bytes = shape->hidden * (shape->int8 ? 1 : 2),
-		.send_counts = step_memory(shape->experts * 4),
-		.recv_counts = step_memory(shape->experts * 4),
-		.send_rows = step_memory(shape->num_ranks * 8),
-		.recv_rows = step_memory(shape->num_ranks * 8),
+		.send_counts = step_memory(num_counts * 4),
+		.recv_counts = step_memory(num_counts * 4),
+		.send_tokens = step_memory(shape->num_ranks * 8),
+		.recv_tokens = step_memory(shape->num_ranks * 8),
+		.send_choices = step_memory(shape->num_ranks * 8),
+		.recv_choices = step_memory(shape->num_ranks * 8),
 		.next = step_memory(shape->experts * 8),
 		.places = step_memory(num_choices * 8),
 		.sent = make_side(shape, num_choices),
@@ -99,8 +101,10 @@ void step_fini(struct step *step)
 	free_side(&step->received);
 	free(step->send_counts);
 	free(step->recv_counts);
-	free(step->send_rows);
-	free(step->recv_rows);
+	free(step->send_tokens);
+	free(step->recv_tokens);
+	free(step->send_choices);
+	free(step->recv_choices);
 	free(step->next);
 	free(step->places);
 	free(step->quantized);
@@ -115,73 +119,15 @@ void step_fini(struct step *step)
 	free(step->y);
 }
 
-/* ---- the exchange of bytes -------------------------------------------- */
-
-static void exchange_pairwise(const struct shape *shape,
-	const struct side *from, const struct side *to)
-{
-	for (int i = 1; i < shape->num_ranks; i++) {
-		int next = (shape->rank + i) % shape->num_ranks;
-		int last =
-			(shape->rank + shape->num_ranks - i) % shape->num_ranks;
-
-		MPI_Sendrecv(from->memory + from->at[next], from->bytes[next],
-			MPI_BYTE, next, TAG, to->memory + to->at[last],
-			to->bytes[last], MPI_BYTE, last, TAG, MPI_COMM_WORLD,
-			MPI_STATUS_IGNORE);
-	}
-}
-
-static void exchange_isend(
-	const struct step *step, const struct side *from, const struct side *to)
-{
-	const struct shape *shape = &step->shape;
-	int others = shape->num_ranks - 1;
-	MPI_Request *requests = step->requests;
-
-	for (int i = 0; i < others; i++) {
-		int peer = (shape->rank + 1 + i) % shape->num_ranks;
-
-		MPI_Irecv(to->memory + to->at[peer], to->bytes[peer], MPI_BYTE,
-			peer, TAG, MPI_COMM_WORLD, &requests[i]);
-	}
-	for (int i = 0; i < others; i++) {
-		int peer = (shape->rank + 1 + i) % shape->num_ranks;
-
-		MPI_Isend(from->memory + from->at[peer], from->bytes[peer],
-			MPI_BYTE, peer, TAG, MPI_COMM_WORLD,
-			&requests[others + i]);
-	}
-	MPI_Waitall(2 * others, requests, step->statuses);
-}
-
-static void exchange(
-	const struct step *step, const struct side *from, const struct side *to)
-{
-	switch (step->shape.variant) {
-	case VARIANT_PAIRWISE:
-		exchange_pairwise(&step->shape, from, to);
-		return;
-	case VARIANT_ISEND:
-		exchange_isend(step, from, to);
-		return;
-	case VARIANT_ALLTOALLV:
-		MPI_Alltoallv(from->memory, from->bytes, from->at, MPI_BYTE,
-			to->memory, to->bytes, to->at, MPI_BYTE,
-			MPI_COMM_WORLD);
-		return;
-	}
-}
-
 /* ---- where things lie in a block -------------------------------------- */
 
-static struct block block_at(
-	const struct step *step, uint8_t *start, int64_t num_rows)
+static struct block block_at(const struct step *step, uint8_t *start,
+	int64_t num_tokens, int64_t num_choices)
 {
-	int64_t scales = aligned(num_rows * step->row_bytes);
+	int64_t scales = aligned(num_tokens * step->row_bytes);
 	int64_t sources =
-		scales + (step->shape.int8 ? aligned(num_rows * 4) : 0);
-	int64_t bytes = aligned(num_rows * (int64_t)sizeof(struct source));
+		scales + (step->shape.int8 ? aligned(num_tokens * 4) : 0);
+	int64_t bytes = aligned(num_choices * (int64_t)sizeof(struct source));
 
 	return (struct block){
 		.rows = start,
@@ -192,13 +138,15 @@ static struct block block_at(
 }
 
 /* Blocks with rows, scales and sources; nothing is sent to ourselves. */
-static void lay_out_blocks(
-	const struct step *step, struct side *side, const int64_t *rows)
+static void lay_out_blocks(const struct step *step, struct side *side,
+	const int64_t *tokens, const int64_t *choices)
 {
 	int64_t at = 0;
 
 	for (int r = 0; r < step->shape.num_ranks; r++) {
-		int64_t bytes = block_at(step, side->memory, rows[r]).bytes;
+		int64_t bytes =
+			block_at(step, side->memory, tokens[r], choices[r])
+				.bytes;
 
 		side->at[r] = (int)at;
 		side->bytes[r] = r == step->shape.rank ? 0 : (int)bytes;
@@ -208,12 +156,12 @@ static void lay_out_blocks(
 
 /* Blocks with nothing but the experts' rows. */
 static void lay_out_answers(
-	const struct step *step, struct side *side, const int64_t *rows)
+	const struct step *step, struct side *side, const int64_t *choices)
 {
 	int64_t at = 0;
 
 	for (int r = 0; r < step->shape.num_ranks; r++) {
-		int64_t bytes = rows[r] * step->shape.hidden * 2;
+		int64_t bytes = choices[r] * step->shape.hidden * 2;
 
 		side->at[r] = (int)at;
 		side->bytes[r] = r == step->shape.rank ? 0 : (int)bytes;
@@ -232,40 +180,98 @@ static uint8_t *find_block(const struct step *step, const struct side *packed,
 
 /* ---- dispatch --------------------------------------------------------- */
 
-static void count(struct step *step, const int32_t *ids)
+/* Own choices of each expert, and own tokens with any expert of a rank. */
+static void count_own(struct step *step, const int32_t *ids)
 {
 	const struct shape *shape = &step->shape;
-	int local = (int)step->local_experts;
+	int64_t num_counts = shape->num_ranks * (step->local_experts + 1);
+	int64_t *last = step->cursor;
 
-	memset(step->send_counts, 0, (size_t)shape->experts * 4);
-	for (int64_t i = 0; i < shape->tokens * shape->topk; i++)
-		step->send_counts[ids[i]]++;
-	MPI_Alltoall(step->send_counts, local, MPI_INT32_T, step->recv_counts,
-		local, MPI_INT32_T, MPI_COMM_WORLD);
-	for (int r = 0; r < shape->num_ranks; r++) {
-		step->send_rows[r] = 0;
-		step->recv_rows[r] = 0;
-		for (int l = 0; l < local; l++) {
-			step->next[r * local + l] = step->send_rows[r];
-			step->send_rows[r] += step->send_counts[r * local + l];
-			step->recv_rows[r] += step->recv_counts[r * local + l];
+	memset(step->send_counts, 0, (size_t)num_counts * 4);
+	for (int r = 0; r < shape->num_ranks; r++)
+		last[r] = -1;
+	for (int64_t i = 0; i < shape->tokens * shape->topk; i++) {
+		int r = (int)(ids[i] / step->local_experts);
+		int32_t *counts =
+			step->send_counts + r * (step->local_experts + 1);
+
+		counts[ids[i] % step->local_experts]++;
+		counts[step->local_experts] += last[r] != i / shape->topk;
+		last[r] = i / shape->topk;
+	}
+}
+
+static void count(struct step *step, const int32_t *ids)
+{
+	int64_t local = step->local_experts;
+	int num_counts = (int)local + 1;
+
+	count_own(step, ids);
+	MPI_Alltoall(step->send_counts, num_counts, MPI_INT32_T,
+		step->recv_counts, num_counts, MPI_INT32_T, MPI_COMM_WORLD);
+	for (int r = 0; r < step->shape.num_ranks; r++) {
+		const int32_t *sent = step->send_counts + r * num_counts;
+		const int32_t *received = step->recv_counts + r * num_counts;
+
+		step->send_choices[r] = 0;
+		step->recv_choices[r] = 0;
+		for (int64_t l = 0; l < local; l++) {
+			step->next[r * local + l] = step->send_choices[r];
+			step->send_choices[r] += sent[l];
+			step->recv_choices[r] += received[l];
 		}
+		step->send_tokens[r] = sent[local];
+		step->recv_tokens[r] = received[local];
+	}
+}
+
+/* Sets step->blocks to what is packed, empty yet. */
+static void open_blocks(struct step *step)
+{
+	int64_t first = 0;
+
+	for (int r = 0; r < step->shape.num_ranks; r++) {
+		struct block *block = &step->blocks[r];
+
+		*block = block_at(step, step->sent.memory + step->sent.at[r],
+			step->send_tokens[r], step->send_choices[r]);
+		block->first = first;
+		block->last_token = -1;
+		first += step->send_choices[r];
+	}
+}
+
+/* A token's row, once for each rank that has experts of its. */
+static void pack_token(struct step *step, const int32_t *ids, int64_t token,
+	const void *row, float scale)
+{
+	int64_t topk = step->shape.topk;
+
+	for (int64_t k = 0; k < topk; k++) {
+		int64_t place = step->next[ids[k]]++;
+		struct block *block =
+			&step->blocks[ids[k] / step->local_experts];
+
+		if (block->last_token != token) {
+			memcpy(block->rows +
+					block->num_tokens * step->row_bytes,
+				row, (size_t)step->row_bytes);
+			if (step->shape.int8)
+				block->scales[block->num_tokens] = scale;
+			block->num_tokens++;
+			block->last_token = token;
+		}
+		block->sources[place] = (struct source){(int32_t)token,
+			(int32_t)k, (int32_t)block->num_tokens - 1};
+		step->places[token * topk + k] = block->first + place;
 	}
 }
 
 static void pack(struct step *step, const struct input *input)
 {
 	const struct shape *shape = &step->shape;
-	struct block *blocks = step->blocks;
-	int64_t *first = step->cursor;
-	int64_t total = 0;
 
-	for (int r = 0; r < shape->num_ranks; r++) {
-		blocks[r] = block_at(step, step->sent.memory + step->sent.at[r],
-			step->send_rows[r]);
-		first[r] = total;
-		total += step->send_rows[r];
-	}
+	open_blocks(step);
 	for (int64_t t = 0; t < shape->tokens; t++) {
 		const void *row = input->x + t * shape->hidden;
 		float scale = 0;
@@ -275,20 +281,23 @@ static void pack(struct step *step, const struct input *input)
 				row, shape->hidden, step->quantized);
 			row = step->quantized;
 		}
-		for (int64_t k = 0; k < shape->topk; k++) {
-			int64_t choice = t * shape->topk + k;
-			int32_t expert = input->ids[choice];
-			int64_t r = expert / step->local_experts;
-			int64_t place = step->next[expert]++;
+		pack_token(step, input->ids + t * shape->topk, t, row, scale);
+	}
+}
 
-			memcpy(blocks[r].rows + place * step->row_bytes, row,
-				(size_t)step->row_bytes);
-			if (shape->int8)
-				blocks[r].scales[place] = scale;
-			blocks[r].sources[place] =
-				(struct source){(int32_t)t, (int32_t)k};
-			step->places[choice] = first[r] + place;
-		}
+/* Copies `count` rows of a block to the experts' rows from `row` on. */
+static void unpack_run(struct step *step, const struct block *block,
+	const struct source *sources, int64_t count, int64_t row)
+{
+	for (int64_t i = 0; i < count; i++) {
+		int32_t from = sources[i].row;
+
+		memcpy(step->rows + (row + i) * step->row_bytes,
+			block->rows + from * step->row_bytes,
+			(size_t)step->row_bytes);
+		if (step->shape.int8)
+			step->scales[row + i] = block->scales[from];
+		step->sources[row + i] = sources[i];
 	}
 }
 
@@ -296,31 +305,19 @@ static void unpack(struct step *step)
 {
 	const struct shape *shape = &step->shape;
 	struct block *blocks = step->blocks;
-	int64_t *taken = step->cursor;
 	int64_t row = 0;
 
-	for (int r = 0; r < shape->num_ranks; r++) {
+	for (int r = 0; r < shape->num_ranks; r++)
 		blocks[r] = block_at(step,
 			find_block(step, &step->sent, &step->received, r),
-			step->recv_rows[r]);
-		taken[r] = 0;
-	}
+			step->recv_tokens[r], step->recv_choices[r]);
 	for (int64_t l = 0; l < step->local_experts; l++)
 		for (int r = 0; r < shape->num_ranks; r++) {
-			int64_t run =
-				step->recv_counts[r * step->local_experts + l];
-			int64_t from = taken[r];
+			int64_t run = step_run(step, r, l);
 
-			memcpy(step->rows + row * step->row_bytes,
-				blocks[r].rows + from * step->row_bytes,
-				(size_t)(run * step->row_bytes));
-			if (shape->int8)
-				memcpy(step->scales + row,
-					blocks[r].scales + from,
-					(size_t)run * sizeof(float));
-			memcpy(step->sources + row, blocks[r].sources + from,
-				(size_t)run * sizeof(struct source));
-			taken[r] += run;
+			unpack_run(
+				step, &blocks[r], blocks[r].sources, run, row);
+			blocks[r].sources += run;
 			row += run;
 		}
 	step->num_rows = row;
@@ -329,10 +326,12 @@ static void unpack(struct step *step)
 void step_dispatch(struct step *step, const struct input *input)
 {
 	count(step, input->ids);
-	lay_out_blocks(step, &step->sent, step->send_rows);
-	lay_out_blocks(step, &step->received, step->recv_rows);
+	lay_out_blocks(
+		step, &step->sent, step->send_tokens, step->send_choices);
+	lay_out_blocks(
+		step, &step->received, step->recv_tokens, step->recv_choices);
 	pack(step, input);
-	exchange(step, &step->sent, &step->received);
+	exchange_bytes(step, &step->sent, &step->received);
 	unpack(step);
 }
 
@@ -348,9 +347,7 @@ static void pack_answers(struct step *step)
 		step->cursor[r] = step->received.at[r];
 	for (int64_t l = 0; l < step->local_experts; l++)
 		for (int r = 0; r < step->shape.num_ranks; r++) {
-			int64_t bytes =
-				step->recv_counts[r * step->local_experts + l] *
-				answer_bytes;
+			int64_t bytes = step_run(step, r, l) * answer_bytes;
 
 			memcpy(step->received.memory + step->cursor[r], y,
 				(size_t)bytes);
@@ -391,9 +388,9 @@ static void sum_answers(
 
 void step_combine(struct step *step, const struct input *input, uint16_t *out)
 {
-	lay_out_answers(step, &step->received, step->recv_rows);
-	lay_out_answers(step, &step->sent, step->send_rows);
+	lay_out_answers(step, &step->received, step->recv_choices);
+	lay_out_answers(step, &step->sent, step->send_choices);
 	pack_answers(step);
-	exchange(step, &step->received, &step->sent);
+	exchange_bytes(step, &step->received, &step->sent);
 	sum_answers(step, input, out);
 }

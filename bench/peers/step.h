@@ -4,8 +4,9 @@
  *
  *	rows | scales (int8 only) | sources     each part from a multiple of 64
  *
- * with rows in order of (expert, token), so that the counts per expert alone
- * tell the receiver where each run of rows belongs. The own block is not sent.
+ * A token's row and scale are in it once, however many experts of the rank the
+ * token has; the sources, one for each choice in order of (expert, token), say
+ * which row each expert gets. The own block is not sent.
  */
 #ifndef PEERS_STEP_H
 #define PEERS_STEP_H
@@ -31,9 +32,9 @@ struct input {
 	float *weights; /* (T, K) */
 };
 
-/* Where a row comes from. */
+/* Where an expert's row comes from: at its rank, and in the block. */
 struct source {
-	int32_t token, choice;
+	int32_t token, choice, row;
 };
 
 /* One direction of an exchange, by rank. */
@@ -42,22 +43,25 @@ struct side {
 	int *bytes, *at;
 };
 
-/* The parts of a block. */
+/* The parts of a block, and while it is packed, how far that is. */
 struct block {
 	uint8_t *rows;
 	float *scales;
 	struct source *sources;
 	int64_t bytes;
+	int64_t first; /* its first choice among all that are packed */
+	int64_t num_tokens, last_token;
 };
 
 struct step {
 	struct shape shape;
 	int64_t local_experts, row_bytes;
-	int32_t *send_counts;           /* (E): own rows for each expert */
-	int32_t *recv_counts;           /* (rank, local expert) */
-	int64_t *send_rows, *recv_rows; /* by rank */
-	int64_t *next;   /* (E): where the expert's next row is packed */
-	int64_t *places; /* (T, K): the choice's row among those packed */
+	/* (rank, local expert + 1): choices of each expert; and the tokens. */
+	int32_t *send_counts, *recv_counts;
+	/* Their sums, by rank: */
+	int64_t *send_tokens, *recv_tokens, *send_choices, *recv_choices;
+	int64_t *next;   /* (E): where its next choice is packed */
+	int64_t *places; /* (T, K): the choice among all that are packed */
 	struct side sent, received;
 	/* Scratch, by rank: */
 	struct block *blocks;
@@ -73,6 +77,13 @@ struct step {
 	struct source *sources;
 	uint16_t *y; /* the experts' answers, in the same order */
 };
+
+/* Rows from rank `rank` for our expert `local`. */
+static inline int64_t step_run(
+	const struct step *step, int64_t rank, int64_t local)
+{
+	return step->recv_counts[rank * (step->local_experts + 1) + local];
+}
 
 /* Takes memory for at most `most_rows` received rows, and touches it. Ends
  * the job if there is none. */
