@@ -14,11 +14,11 @@ function(shunt_tool_target name program package)
 	endif()
 endfunction()
 
-set(files_then "git ls-files -z -- '*.c' '*.h' | xargs -0")
+set(files_then "git ls-files -z -- '*.c' '*.h' | xargs -0r")
 shunt_tool_target(format "${CLANG_FORMAT}" clang-format
-	COMMAND bash -c "${files_then} '${CLANG_FORMAT}' -i")
+	COMMAND bash -o pipefail -c "${files_then} '${CLANG_FORMAT}' -i")
 shunt_tool_target(format-check "${CLANG_FORMAT}" clang-format
-	COMMAND bash -c "${files_then} '${CLANG_FORMAT}' --dry-run -Werror")
+	COMMAND bash -o pipefail -c "${files_then} '${CLANG_FORMAT}' --dry-run -Werror")
 # Tests are left out: they would take longer than all the rest.
 shunt_tool_target(lint "${RUN_CLANG_TIDY}" clang-tidy
 	COMMAND ${RUN_CLANG_TIDY} -quiet -p ${PROJECT_BINARY_DIR}
