@@ -1,29 +1,19 @@
-/* The loops over elements; all of them vectorise with -O3. */
+/* The loops over elements; with -O3 all of them are vector loops. */
 #include <math.h>
 #include <string.h>
 
 #include "rows.h"
 
-/* Elements of a sum that are held at a time: they stay in the L1 cache. */
-#define CHUNK 1024
+/* A vector of the machine's widest kind, and how many a sum holds at a time:
+ * in registers, where they stay for all rows. A plain loop over sums in memory
+ * takes three times as long. */
+#define LANES 16
+#define HELD  4
 
-static inline float from_bf16(uint16_t half)
-{
-	uint32_t bits = (uint32_t)half << 16;
-	float value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
-/* Nearest, ties to even; our values are finite. */
-static inline uint16_t to_bf16(float value)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
+typedef float floats __attribute__((vector_size(LANES * 4)));
+typedef uint32_t words __attribute__((vector_size(LANES * 4)));
+typedef uint16_t halves
+	__attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
 float rows_quantize(const uint16_t *x, int64_t hidden, int8_t *q)
 {
@@ -40,9 +30,9 @@ float rows_quantize(const uint16_t *x, int64_t hidden, int8_t *q)
 		memset(q, 0, (size_t)hidden);
 		return 0;
 	}
-	factor = 127.0f / from_bf16(most);
+	factor = 127.0f / rows_from_bf16(most);
 	for (int64_t i = 0; i < hidden; i++)
-		q[i] = (int8_t)(int32_t)rintf(from_bf16(x[i]) * factor);
+		q[i] = (int8_t)(int32_t)rintf(rows_from_bf16(x[i]) * factor);
 	return 1.0f / factor;
 }
 
@@ -50,39 +40,60 @@ void rows_expert_i8(const int8_t *row, float scale, float factor,
 	int64_t hidden, uint16_t *y)
 {
 	for (int64_t i = 0; i < hidden; i++)
-		y[i] = to_bf16((float)row[i] * scale * factor);
+		y[i] = rows_to_bf16((float)row[i] * scale * factor);
 }
 
 void rows_expert_bf16(
 	const uint16_t *row, float factor, int64_t hidden, uint16_t *y)
 {
 	for (int64_t i = 0; i < hidden; i++)
-		y[i] = to_bf16(from_bf16(row[i]) * factor);
+		y[i] = rows_to_bf16(rows_from_bf16(row[i]) * factor);
 }
 
-static void sum_chunk(const uint16_t *const *rows, const float *weights,
-	int64_t topk, int64_t first, int64_t count, uint16_t *out)
+static inline floats widen(const uint16_t *row)
 {
-	float sum[CHUNK] = {0};
+	words bits = __builtin_convertvector(*(const halves *)row, words);
+
+	return (floats)(bits << 16);
+}
+
+static inline void narrow(floats sum, uint16_t *out)
+{
+	words bits = (words)sum;
+
+	bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+	*(halves *)out = __builtin_convertvector(bits, halves);
+}
+
+/* Elements first .. first + HELD * LANES - 1 of a sum. */
+static void sum_held(const uint16_t *const *rows, const float *weights,
+	int64_t topk, int64_t first, uint16_t *out)
+{
+	floats sum[HELD] = {{0}};
 
 	for (int64_t k = 0; k < topk; k++) {
-		const uint16_t *row = rows[k] + first;
-		float weight = weights[k];
-
-		for (int64_t i = 0; i < count; i++)
-			sum[i] += weight * from_bf16(row[i]);
+#pragma GCC unroll 4
+		for (int i = 0; i < HELD; i++)
+			sum[i] +=
+				weights[k] * widen(rows[k] + first + i * LANES);
 	}
-	for (int64_t i = 0; i < count; i++)
-		out[first + i] = to_bf16(sum[i]);
+#pragma GCC unroll 4
+	for (int i = 0; i < HELD; i++)
+		narrow(sum[i], out + first + i * LANES);
 }
 
 void rows_sum(const uint16_t *const *rows, const float *weights, int64_t topk,
 	int64_t hidden, uint16_t *out)
 {
-	for (int64_t first = 0; first < hidden; first += CHUNK) {
-		int64_t left = hidden - first;
+	int64_t first = 0;
 
-		sum_chunk(rows, weights, topk, first,
-			left < CHUNK ? left : CHUNK, out);
+	for (; first + HELD * LANES <= hidden; first += HELD * LANES)
+		sum_held(rows, weights, topk, first, out);
+	for (; first < hidden; first++) {
+		float sum = 0;
+
+		for (int64_t k = 0; k < topk; k++)
+			sum += weights[k] * rows_from_bf16(rows[k][first]);
+		out[first] = rows_to_bf16(sum);
 	}
 }

@@ -4,6 +4,25 @@
 #define PEERS_ROWS_H
 
 #include <stdint.h>
+#include <string.h>
+
+static inline float rows_from_bf16(uint16_t half)
+{
+	uint32_t bits = (uint32_t)half << 16;
+	float value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* Nearest, ties to even; our values are finite. */
+static inline uint16_t rows_to_bf16(float value)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
 
 /* Writes bf16 row `x` as int8, one scale for all of it; returns the scale. */
 float rows_quantize(const uint16_t *x, int64_t hidden, int8_t *q);
