@@ -15,7 +15,7 @@
 #include "support/leftovers.h"
 
 #define NUM_PUTS  20000
-#define PUT_BYTES 1000
+#define PUT_BYTES 20000
 
 static enum ends_kind kind_of(void **state)
 {
@@ -50,11 +50,14 @@ static uint64_t place_of(uint64_t put)
 
 static int check_each_put(struct end *end)
 {
-	uint8_t expected[PUT_BYTES];
+	static uint8_t expected[PUT_BYTES];
 
 	for (uint64_t put = 1; put <= NUM_PUTS; put++) {
 		memset(expected, (int)(put % 251), sizeof(expected));
 		ends_await(end, put);
+		/* From behind: a copy that came late would stay ahead. */
+		CHILD_CHECK(*ends_own(end, place_of(put) + PUT_BYTES - 1) ==
+			    put % 251);
 		CHILD_CHECK(memcmp(ends_own(end, place_of(put)), expected,
 				    sizeof(expected)) == 0);
 		CHILD_CHECK(ends_put(end, 0, NULL, 0) == SHUNT_OK);
@@ -64,7 +67,7 @@ static int check_each_put(struct end *end)
 
 static void who_sees_the_count_sees_the_bytes(void **state)
 {
-	uint8_t bytes[PUT_BYTES];
+	static uint8_t bytes[PUT_BYTES];
 	struct ends ends;
 
 	ends_start(&ends, kind_of(state), check_each_put);
@@ -73,8 +76,8 @@ static void who_sees_the_count_sees_the_bytes(void **state)
 		assert_int_equal(ends_put(&ends.mine, place_of(put), bytes,
 					 sizeof(bytes)),
 			SHUNT_OK);
-		if (put > 1) /* so that two are on their way at a time */
-			ends_await(&ends.mine, put - 1);
+		/* In step, so that the other end waits for each put. */
+		ends_await(&ends.mine, put);
 	}
 	ends_join(&ends);
 	ends_close(&ends);

@@ -17,8 +17,9 @@
 #include "transport/health.h"
 #include "transport/select.h"
 
-#define LONG_NS INT64_C(60000000000)
-#define SPINS   2000
+#define LONG_NS  INT64_C(60000000000)
+#define CHECK_NS INT64_C(200000000)
+#define SPINS    2000
 
 /* What ends tell each other at their rendezvous. */
 struct letter {
@@ -229,8 +230,11 @@ void ends_await(const struct end *end, uint64_t value)
 		uint32_t ticket = doorbell_arm(doorbell, DOORBELL_ANY);
 
 		if (order_acquire(counter) < value)
-			doorbell_sleep(doorbell, ticket, LONG_NS);
+			doorbell_sleep(doorbell, ticket, CHECK_NS);
 		doorbell_disarm(doorbell);
+		/* Nothing more comes from an end that failed. */
+		if (end->other->ops->state(end->other) != PEER_ALIVE)
+			return;
 	}
 }
 

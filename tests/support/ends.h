@@ -60,7 +60,8 @@ void ends_close(struct ends *ends);
 /* A counter, or data, in an end's own area. */
 uint8_t *ends_own(const struct end *end, uint64_t offset);
 
-/* Sleeps on the own doorbell until the own area's counter has the value. */
+/* Sleeps on the own doorbell until the own area's counter has the value, or
+ * the other end is no more. */
 void ends_await(const struct end *end, uint64_t value);
 
 /* The counted put into the other's area. */
