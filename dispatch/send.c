@@ -3,13 +3,6 @@
 
 #include "base/fpenv.h"
 
-/*
- * Streaming stores win once the rows of a step are far more than any cache
- * between the ranks holds; below, they force through memory what the experts
- * would have found in cache. Measured: docs/performance.md.
- */
-#define STREAM_BYTES (INT64_C(256) << 20)
-
 struct sender {
 	struct shunt_exchange *exchange;
 	struct step *step;
@@ -110,6 +103,21 @@ static void send_token_smoothed(const struct sender *sender, int64_t token)
 	}
 }
 
+/*
+ * Rows that the sender's own cache would not hold go past it by streaming
+ * stores: a regular store would first read the line that it overwrites.
+ * Measured from 4 to 4096 tokens, with an expert working in between: the two
+ * kinds meet at about 3/4 of L2 (docs/performance.md).
+ */
+static bool rows_should_stream(
+	const struct shunt_exchange *exchange, const struct step *step)
+{
+	const struct shape *shape = exchange_shape(exchange);
+
+	return step->dispatch.num_tokens * shape->topk * shape->row_bytes >
+	       exchange->stream_bytes;
+}
+
 static struct sender sender_of(
 	struct shunt_exchange *exchange, struct step *step)
 {
@@ -117,9 +125,7 @@ static struct sender sender_of(
 	const struct shape *shape = exchange_shape(exchange);
 	const struct quant_kernels *kernels = quant_kernels();
 	int64_t stride = step->dispatch.x_stride;
-	bool stream =
-		step->dispatch.num_tokens * shape->topk * shape->row_bytes >
-		STREAM_BYTES;
+	bool stream = rows_should_stream(exchange, step);
 
 	return (struct sender){
 		.exchange = exchange,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
@@ -98,6 +99,7 @@ static enum shunt_status exchange_alloc(struct shunt_world *world,
 	exchange->world = world;
 	exchange->group = group;
 	exchange->rank = group->rank;
+	exchange->stream_bytes = cache_private_bytes() / 4 * 3;
 	atomic_flag_clear(&exchange->busy);
 	*out = exchange;
 	return SHUNT_OK;

@@ -115,9 +115,10 @@ struct shunt_exchange {
 	void *tables;           /* everything below is in this one block */
 	struct step *steps;     /* [depth] */
 	struct scratch scratch;
-	uint64_t id;    /* in the registry */
-	uint64_t epoch; /* of the newest step */
-	bool broken;    /* a rank was lost */
+	int64_t stream_bytes; /* steps that send more stream their rows */
+	uint64_t id;          /* in the registry */
+	uint64_t epoch;       /* of the newest step */
+	bool broken;          /* a rank was lost */
 	atomic_flag busy;
 };
 
