@@ -3,12 +3,17 @@
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 set(SHUNT_TEST_TIMEOUT 300 CACHE STRING "Seconds that a test may take")
 set(scripts ${PROJECT_SOURCE_DIR}/tests/build)
+set(suppressions ${PROJECT_SOURCE_DIR}/tests/tsan.supp)
 
 # shunt_add_test(NAME LABEL COMMAND...)
 function(shunt_add_test name label)
 	add_test(NAME ${name} COMMAND ${ARGN})
 	set_tests_properties(${name} PROPERTIES
 		LABELS ${label} TIMEOUT ${SHUNT_TEST_TIMEOUT})
+	if(SHUNT_SANITIZE STREQUAL "thread")
+		set_tests_properties(${name} PROPERTIES ENVIRONMENT
+			"TSAN_OPTIONS=suppressions='${suppressions}'")
+	endif()
 endfunction()
 
 file(GLOB sources CONFIGURE_DEPENDS
