@@ -28,6 +28,17 @@
 #include "support/board.h"
 #include "support/leftovers.h"
 
+#if defined(__SANITIZE_THREAD__)
+#define SANITIZES_THREADS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SANITIZES_THREADS 1
+#endif
+#endif
+#ifndef SANITIZES_THREADS
+#define SANITIZES_THREADS 0
+#endif
+
 #define DEFAULT_SECONDS 120
 /* After the first failure the others get so long to fail on their own. */
 #define GRACE_SECONDS 10
@@ -51,6 +62,18 @@ struct post {
 	int32_t rank;
 	pthread_t thread;
 };
+
+/* jemalloc holds its mutexes over a fork and makes them anew in the child;
+ * ThreadSanitizer takes them for locked still. */
+#if SANITIZES_THREADS
+const char *__tsan_default_suppressions(void);
+
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(
+	void)
+{
+	return "mutex:malloc_mutex_trylock_final\n";
+}
+#endif
 
 /* ---- in the children -------------------------------------------------- */
 
