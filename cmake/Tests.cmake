@@ -3,17 +3,12 @@
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 set(SHUNT_TEST_TIMEOUT 300 CACHE STRING "Seconds that a test may take")
 set(scripts ${PROJECT_SOURCE_DIR}/tests/build)
-set(suppressions ${PROJECT_SOURCE_DIR}/tests/tsan.supp)
 
 # shunt_add_test(NAME LABEL COMMAND...)
 function(shunt_add_test name label)
 	add_test(NAME ${name} COMMAND ${ARGN})
 	set_tests_properties(${name} PROPERTIES
 		LABELS ${label} TIMEOUT ${SHUNT_TEST_TIMEOUT})
-	if(SHUNT_SANITIZE STREQUAL "thread")
-		set_tests_properties(${name} PROPERTIES ENVIRONMENT
-			"TSAN_OPTIONS=suppressions='${suppressions}'")
-	endif()
 endfunction()
 
 file(GLOB sources CONFIGURE_DEPENDS
@@ -37,8 +32,12 @@ foreach(source IN LISTS sources)
 endforeach()
 
 find_program(BASH bash REQUIRED)
-shunt_add_test(cli unit ${BASH} ${PROJECT_SOURCE_DIR}/tests/cli.sh
-	$<TARGET_FILE:shunt_program>)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh)
+foreach(source IN LISTS sources)
+	get_filename_component(name ${source} NAME_WE)
+	shunt_add_test(${name} unit ${BASH} ${source}
+		$<TARGET_FILE:shunt_program>)
+endforeach()
 
 # The fuzzers of tests/fuzz, which need clang.
 option(SHUNT_FUZZ "Build tests/fuzz with libFuzzer (clang only)" OFF)
