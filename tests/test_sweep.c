@@ -65,7 +65,7 @@ static void run_launch(
 
 static void sweep_of_threads_equals_the_reference(void **state)
 {
-	struct range range = {SEED, 0, scale_of(300)};
+	struct range range = {SEED, 0, scale_of(900)};
 
 	(void)state;
 	for (int32_t ranks = 1; ranks <= MAX_RANKS; ranks++)
@@ -74,7 +74,7 @@ static void sweep_of_threads_equals_the_reference(void **state)
 
 static void sweep_of_processes_equals_the_reference(void **state)
 {
-	struct range range = {SEED, 1000, scale_of(150)};
+	struct range range = {SEED, 10000, scale_of(450)};
 
 	(void)state;
 	for (int32_t ranks = 1; ranks <= MAX_RANKS; ranks++)
@@ -83,7 +83,7 @@ static void sweep_of_processes_equals_the_reference(void **state)
 
 static void sweep_of_threads_in_processes_equals_the_reference(void **state)
 {
-	struct range range = {SEED, 2000, scale_of(150)};
+	struct range range = {SEED, 20000, scale_of(450)};
 
 	(void)state;
 	run_launch(RANKS_MIXED, 4, &range);
