@@ -116,21 +116,9 @@ static void sum_tokens(struct shunt_exchange *exchange, struct step *step)
 /* STEP_COMBINING: waits for the results of every rank, then sums. */
 static void advance_results(struct shunt_exchange *exchange, struct step *step)
 {
-	int32_t num_ranks = exchange_shape(exchange)->num_ranks;
-
-	for (; step->cursor < num_ranks; step->cursor++) {
-		if (!step_has_signal(exchange, step, step->cursor))
-			return;
-		if (step_signal_code(exchange, step, step->cursor) !=
-			SIGNAL_OK) {
-			step_fail_refused(exchange, step, step->cursor,
-				exchange_note(exchange, step->cursor, step));
-			step_end_failed(step);
-			return;
-		}
-	}
+	if (!step_collect(exchange, step, exchange_note))
+		return;
 	sum_tokens(exchange, step);
-	step->advance = NULL;
 	step->state = STEP_COMBINED;
 	world_beat(exchange->world, BEAT_COMBINE_DONE, step->epoch);
 }

@@ -92,20 +92,8 @@ static enum shunt_status check_args(const struct shunt_exchange *exchange,
 /* STEP_RECEIVING: waits for the rows of every rank. */
 static void advance_rows(struct shunt_exchange *exchange, struct step *step)
 {
-	int32_t num_ranks = exchange_shape(exchange)->num_ranks;
-
-	for (; step->cursor < num_ranks; step->cursor++) {
-		if (!step_has_signal(exchange, step, step->cursor))
-			return;
-		if (step_signal_code(exchange, step, step->cursor) !=
-			SIGNAL_OK) {
-			step_fail_refused(exchange, step, step->cursor,
-				exchange_head(exchange, step->cursor, step));
-			step_end_failed(step);
-			return;
-		}
-	}
-	step->advance = NULL;
+	if (!step_collect(exchange, step, exchange_head))
+		return;
 	step->state = STEP_DISPATCHED;
 	world_beat(exchange->world, BEAT_DISPATCH_DONE, step->epoch);
 }

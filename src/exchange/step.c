@@ -342,3 +342,25 @@ void step_give_up(struct shunt_exchange *exchange, struct step *step)
 		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
 	step_end(step);
 }
+
+bool step_collect(struct shunt_exchange *exchange, struct step *step,
+	struct step_head *(*head_of)(const struct shunt_exchange *exchange,
+		int32_t rank, const struct step *step))
+{
+	int32_t num_ranks = exchange_shape(exchange)->num_ranks;
+
+	for (; step->cursor < num_ranks; step->cursor++) {
+		int32_t rank = step->cursor;
+
+		if (!step_has_signal(exchange, step, rank))
+			return false;
+		if (step_signal_code(exchange, step, rank) == SIGNAL_OK)
+			continue;
+		step_fail_refused(
+			exchange, step, rank, head_of(exchange, rank, step));
+		step_end_failed(step);
+		return false;
+	}
+	step->advance = NULL;
+	return true;
+}

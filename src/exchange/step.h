@@ -66,6 +66,15 @@ void step_fail(struct step *step, enum shunt_status status, int32_t rank,
 void step_fail_refused(struct shunt_exchange *exchange, struct step *step,
 	int32_t rank, const struct step_head *head);
 
+/*
+ * Takes in the awaited signals in order of ranks. True when all are there and
+ * good; a rank that refused or gave up fails the step. `head_of` says where a
+ * rank gives its reason.
+ */
+bool step_collect(struct shunt_exchange *exchange, struct step *step,
+	struct step_head *(*head_of)(const struct shunt_exchange *exchange,
+		int32_t rank, const struct step *step));
+
 /* Ends the waiting of a step that failed; its finish will tell. */
 void step_end_failed(struct step *step);
 
