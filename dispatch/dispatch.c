@@ -2,6 +2,7 @@
  * Dispatch: the public calls, and the states of a step from its start until
  * all rows are here. route.c computes where rows go, send.c writes them.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/config.h"
@@ -184,28 +185,40 @@ static void announce(struct shunt_exchange *exchange, struct step *step)
 
 /* ---- public ----------------------------------------------------------- */
 
-static enum shunt_status start(struct shunt_exchange *exchange,
-	const struct shunt_dispatch_args *args, struct step **out)
+/* The time that the call may take; the exchange's if its own makes no sense,
+ * since then the step is refused. */
+static int64_t span_of(const struct shunt_exchange *exchange,
+	enum shunt_status read, const struct shunt_dispatch_args *args)
 {
-	struct shunt_dispatch_args *mine;
-	struct step *step;
-	enum shunt_status status;
+	if (read == SHUNT_OK && args->deadline_ns > 0)
+		return args->deadline_ns;
+	return exchange->accepted.config.deadline_ns;
+}
 
-	status = step_claim(
-		exchange, exchange->accepted.config.deadline_ns, &step);
-	if (status != SHUNT_OK)
-		return status;
+static enum shunt_status start(struct shunt_exchange *exchange,
+	const struct shunt_dispatch_args *given, struct step **out)
+{
+	char message[STEP_REASON_BYTES];
+	struct shunt_dispatch_args args = {0};
+	struct step *step;
+	enum shunt_status status, claimed;
+
+	status = config_read(&args, sizeof(args), given, "shunt_dispatch_args");
+	snprintf(message, sizeof(message), "%s", shunt_error_message());
+	claimed = step_claim(exchange, span_of(exchange, status, &args), &step);
+	if (claimed != SHUNT_OK)
+		return claimed;
 	world_beat(exchange->world, BEAT_DISPATCH_START, step->epoch);
-	mine = &step->dispatch;
-	status = config_read(mine, sizeof(*mine), args, "shunt_dispatch_args");
-	if (status == SHUNT_OK)
-		status = check_args(exchange, mine);
+	if (status != SHUNT_OK)
+		error_set(status, "%s", message);
+	else
+		status = check_args(exchange, &args);
+	step->dispatch = args;
 	if (status == SHUNT_OK)
 		status = route_count(exchange, step);
 	if (status != SHUNT_OK)
 		return step_refuse(exchange, step, PHASE_COUNTS, status);
-	if (mine->deadline_ns == 0)
-		mine->deadline_ns = exchange->accepted.config.deadline_ns;
+	step->dispatch.deadline_ns = span_of(exchange, SHUNT_OK, &args);
 	keep_weights(exchange, step);
 	announce(exchange, step);
 	*out = step;
@@ -295,6 +308,8 @@ enum shunt_status shunt_dispatch_start(struct shunt_exchange *exchange,
 		status = start(exchange, args, &step);
 	if (status == SHUNT_OK)
 		*handle = (struct shunt_handle){exchange->id, step->epoch};
+	else if (status == SHUNT_TIMEOUT)
+		*handle = (struct shunt_handle){0, 0};
 	exchange_leave(exchange);
 	return status;
 }
@@ -347,6 +362,8 @@ enum shunt_status shunt_dispatch(struct shunt_exchange *exchange,
 		goto leave;
 	}
 	status = start(exchange, args, &step);
+	if (status == SHUNT_TIMEOUT)
+		*handle = (struct shunt_handle){0, 0};
 	if (status != SHUNT_OK)
 		goto leave;
 	status = finish(exchange, step, 0, out);

@@ -382,7 +382,9 @@ struct shunt_dispatch_out {
  * returns, smooth_scales too; weights are kept.
  * On success *handle and *out are set. On TIMEOUT *handle is set too: call
  * shunt_dispatch_finish() to wait again (the inputs still in place), or
- * destroy the handle. On other errors the step is over on this rank.
+ * destroy the handle; it is all zero if the step has not begun, because others
+ * have not ended a refused one: then call this again. On other errors the step
+ * is over on this rank.
  * Errors: NULL_ARGUMENT, INVALID (the step is refused: the others get
  * PEER_REFUSED, and the next step works); PEER_REFUSED; CAPACITY and MISMATCH
  * (on all ranks; the next step works); STATE (depth steps are in flight);
