@@ -165,8 +165,8 @@ struct shunt_group;
  * On success the caller owns *group and owes shunt_group_destroy(). Blocks,
  * up to deadline_ns (0: 60 s).
  * Errors: NULL_ARGUMENT, INVALID (a rank outside the world, twice, or a list
- * without this rank), TIMEOUT (names the missing), PEER_LOST, NO_MEMORY,
- * STATE.
+ * without this rank), TIMEOUT (names the missing; the same call again waits
+ * on), PEER_LOST, NO_MEMORY, STATE.
  */
 SHUNT_EXPORT enum shunt_status shunt_group_create(struct shunt_world *world,
 	const int32_t *ranks, int32_t num_ranks, const char *name,

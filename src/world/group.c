@@ -160,18 +160,11 @@ static enum shunt_status gather_collect(const struct shunt_group *group,
  * A post is written over two gathers later. By then every member has arrived
  * at the gather in between, that is, has left the first.
  */
-enum shunt_status group_gather(struct shunt_group *group, uint64_t tag,
-	const void *blob, uint64_t blob_bytes, int64_t deadline,
-	struct gathered *gathered)
+static void gather_post(struct shunt_group *group, uint64_t tag,
+	const void *blob, uint64_t blob_bytes)
 {
 	struct post *post;
-	enum shunt_status status;
 
-	if (group->broken)
-		return error_set(SHUNT_STATE,
-			"rank %d: an earlier collective call on this group "
-			"failed; make a new group",
-			group->rank);
 	group->num_gathers++;
 	post = &region_of(group, group->rank)->post[group->num_gathers & 1];
 	post->tag = tag;
@@ -180,10 +173,34 @@ enum shunt_status group_gather(struct shunt_group *group, uint64_t tag,
 	world_beat(group->world, BEAT_GROUP, group->num_gathers);
 	for (int32_t r = 0; r < group->size; r++)
 		region_signal(group, r, arrived_off(group->rank));
+}
 
-	status = gather_wait(group, "a collective creation", deadline);
-	if (status == SHUNT_OK)
-		status = gather_collect(group, post, gathered);
+static enum shunt_status gather_finish(
+	struct shunt_group *group, int64_t deadline, struct gathered *gathered)
+{
+	const struct group_region *mine = region_of(group, group->rank);
+	enum shunt_status status =
+		gather_wait(group, "a collective creation", deadline);
+
+	if (status != SHUNT_OK)
+		return status;
+	return gather_collect(
+		group, &mine->post[group->num_gathers & 1], gathered);
+}
+
+enum shunt_status group_gather(struct shunt_group *group, uint64_t tag,
+	const void *blob, uint64_t blob_bytes, int64_t deadline,
+	struct gathered *gathered)
+{
+	enum shunt_status status;
+
+	if (group->broken)
+		return error_set(SHUNT_STATE,
+			"rank %d: an earlier collective call on this group "
+			"failed; make a new group",
+			group->rank);
+	gather_post(group, tag, blob, blob_bytes);
+	status = gather_finish(group, deadline, gathered);
 	group->broken = status != SHUNT_OK;
 	return status;
 }
@@ -218,6 +235,7 @@ static enum shunt_status directory_publish(struct shunt_group *group)
 	if (entry) {
 		order_publish(&entry->offset, group->region_off[group->rank]);
 		order_publish(&entry->key, group->key);
+		group->published = true;
 	}
 	pthread_mutex_unlock(&world->lock);
 	if (!entry)
@@ -297,7 +315,8 @@ static enum shunt_status regions_check(struct shunt_group *group)
 }
 
 /* Every member looks the others up; a first gather then tells all that all
- * have done so, and from then on a member may leave at any time. */
+ * have done so, and from then on a member may leave at any time. After a
+ * TIMEOUT it goes on where it stopped. */
 static enum shunt_status group_meet(struct shunt_group *group, int64_t deadline)
 {
 	struct meet_waiter self = {
@@ -309,25 +328,24 @@ static enum shunt_status group_meet(struct shunt_group *group, int64_t deadline)
 		.group = group,
 	};
 	struct gathered gathered;
-	enum shunt_status status;
+	enum shunt_status status = SHUNT_OK;
 
-	status = directory_publish(group);
-	if (status != SHUNT_OK)
-		return status;
-	status = wait_for(&self.waiter, deadline);
+	if (!group->published)
+		status = directory_publish(group);
+	if (status == SHUNT_OK)
+		status = wait_for(&self.waiter, deadline);
 	if (status == SHUNT_OK)
 		status = regions_check(group);
+	if (status == SHUNT_OK && group->num_gathers == 0)
+		gather_post(group, group->key, "", 0);
 	if (status == SHUNT_OK)
-		status = group_gather(
-			group, group->key, "", 0, deadline, &gathered);
+		status = gather_finish(group, deadline, &gathered);
 	if (status == SHUNT_OK)
 		free(gathered.blobs);
-	else
-		directory_withdraw(group);
 	return status;
 }
 
-static void group_free(struct shunt_group *group)
+void group_free(struct shunt_group *group)
 {
 	pthread_mutex_destroy(&group->lock);
 	free(group->members);
@@ -378,37 +396,59 @@ static void group_close(struct shunt_group *group)
 		group->members, group->size);
 }
 
-static enum shunt_status group_make(struct shunt_world *world,
+/* A group under a key of its own, or the one that an earlier attempt left when
+ * its deadline passed: others may have found that one already. */
+static enum shunt_status group_begin(struct shunt_world *world,
 	const int32_t *ranks, int32_t num_ranks, const char *name, bool whole,
-	int64_t deadline, struct shunt_group **out)
+	struct shunt_group **out)
 {
 	struct shunt_group *group = group_new(world, ranks, num_ranks, name);
+	struct shunt_group *earlier = NULL;
 	enum shunt_status status;
 
 	if (!group)
 		return error_set(SHUNT_NO_MEMORY,
 			"rank %d: no memory for a group of %d ranks",
 			world->rank, num_ranks);
-	retire_sweep(world);
-	status = group_key_begin(group, whole);
-	if (status != SHUNT_OK)
-		goto free_group;
+	status = group_key_begin(group, whole, &earlier);
+	if (status != SHUNT_OK || earlier) {
+		group_free(group);
+		*out = earlier;
+		return status;
+	}
 	status = segment_alloc(world->segment, group->region_bytes, 0,
 		&group->region_off[group->rank]);
-	if (status != SHUNT_OK)
-		goto end_key;
-	status = group_meet(group, deadline);
-	if (status != SHUNT_OK)
-		goto close;
+	if (status != SHUNT_OK) {
+		group_key_end(group, false);
+		group_free(group);
+		return status;
+	}
 	*out = group;
 	return SHUNT_OK;
+}
 
-close:
-	group_close(group);
-end_key:
-	group_key_end(group, false);
-free_group:
-	group_free(group);
+static enum shunt_status group_make(struct shunt_world *world,
+	const int32_t *ranks, int32_t num_ranks, const char *name, bool whole,
+	int64_t deadline, struct shunt_group **out)
+{
+	struct shunt_group *group;
+	enum shunt_status status;
+
+	retire_sweep(world);
+	status = group_begin(world, ranks, num_ranks, name, whole, &group);
+	if (status != SHUNT_OK)
+		return status;
+	status = group_meet(group, deadline);
+	if (status == SHUNT_OK) {
+		*out = group;
+	} else if (status == SHUNT_TIMEOUT) {
+		group_key_suspend(group);
+	} else {
+		directory_withdraw(group);
+		group_close(group);
+		group_key_end(group, false);
+		group_free(group);
+	}
 	return status;
 }
 

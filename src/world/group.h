@@ -43,6 +43,7 @@ struct shunt_group {
 	uint64_t region_bytes;
 	uint64_t key;
 	uint64_t num_gathers;
+	bool published;       /* in the directory */
 	bool broken;          /* a gather failed: members may be out of step */
 	pthread_mutex_t lock; /* one collective creation at a time */
 	char name[GROUP_NAME_BYTES];
@@ -73,6 +74,9 @@ enum shunt_status group_create_world(struct shunt_world *world,
  * differ, "rank 2 (world rank 5)". Returns `text`. */
 const char *group_rank_text(
 	const struct shunt_group *group, int32_t rank, char text[48]);
+
+/* Frees the memory of a group, and nothing else. */
+void group_free(struct shunt_group *group);
 
 /* Frees the records of how often each group was made. */
 void group_counts_drop(struct shunt_world *world);

@@ -16,6 +16,7 @@ struct group_count {
 	uint64_t base; /* hash without the count */
 	uint64_t made;
 	bool alive;
+	struct shunt_group *suspended; /* waits for its next attempt */
 };
 
 static uint64_t hash_list(const struct shunt_group *group, bool whole)
@@ -63,7 +64,8 @@ static struct group_count *find_key(struct shunt_world *world, uint64_t key)
 	return count;
 }
 
-static enum shunt_status begin_locked(struct shunt_group *group, uint64_t base)
+static enum shunt_status begin_locked(
+	struct shunt_group *group, uint64_t base, struct shunt_group **earlier)
 {
 	struct shunt_world *world = group->world;
 	struct group_count *count = find_base(world, base);
@@ -77,6 +79,11 @@ static enum shunt_status begin_locked(struct shunt_group *group, uint64_t base)
 		count->next = world->group_counts;
 		world->group_counts = count;
 	}
+	if (count->suspended) {
+		*earlier = count->suspended;
+		count->suspended = NULL;
+		return SHUNT_OK;
+	}
 	if (count->alive)
 		return error_set(SHUNT_STATE,
 			"rank %d: a group with these ranks and the name \"%s\" "
@@ -87,13 +94,14 @@ static enum shunt_status begin_locked(struct shunt_group *group, uint64_t base)
 	return SHUNT_OK;
 }
 
-enum shunt_status group_key_begin(struct shunt_group *group, bool whole)
+enum shunt_status group_key_begin(
+	struct shunt_group *group, bool whole, struct shunt_group **earlier)
 {
 	uint64_t base = hash_list(group, whole);
 	enum shunt_status status;
 
 	pthread_mutex_lock(&group->world->lock);
-	status = begin_locked(group, base);
+	status = begin_locked(group, base, earlier);
 	pthread_mutex_unlock(&group->world->lock);
 	return status;
 }
@@ -112,12 +120,26 @@ void group_key_end(struct shunt_group *group, bool existed)
 	pthread_mutex_unlock(&world->lock);
 }
 
+void group_key_suspend(struct shunt_group *group)
+{
+	struct shunt_world *world = group->world;
+	struct group_count *count;
+
+	pthread_mutex_lock(&world->lock);
+	count = find_key(world, group->key);
+	if (count)
+		count->suspended = group;
+	pthread_mutex_unlock(&world->lock);
+}
+
 void group_counts_drop(struct shunt_world *world)
 {
 	while (world->group_counts) {
 		struct group_count *count = world->group_counts;
 
 		world->group_counts = count->next;
+		if (count->suspended)
+			group_free(count->suspended);
 		free(count);
 	}
 }

@@ -14,10 +14,16 @@ struct shunt_group;
 
 /*
  * Sets group->key. `whole` marks the world's own group, which no user's group
- * collides with. Errors: STATE (one with this list and name is alive),
+ * collides with. *earlier becomes the group that was suspended under this key,
+ * if there is one. Errors: STATE (one with this list and name is alive),
  * NO_MEMORY.
  */
-enum shunt_status group_key_begin(struct shunt_group *group, bool whole);
+enum shunt_status group_key_begin(
+	struct shunt_group *group, bool whole, struct shunt_group **earlier);
+
+/* Keeps a group that is not complete yet for the next attempt, or for the end
+ * of the world, which frees it. */
+void group_key_suspend(struct shunt_group *group);
 
 /* Gives the key back. `existed`: the group was made, and its next life gets
  * another key; else the next attempt uses the same one again. */

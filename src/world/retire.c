@@ -46,7 +46,7 @@ static bool member_is_done(const struct shunt_world *world,
 	struct peer *peer = world->peers[range->members[member]];
 
 	return order_acquire(&closed[member].value) != 0 ||
-	       peer->ops->state(peer) == PEER_DEAD;
+	       peer->ops->state(peer) != PEER_ALIVE;
 }
 
 static bool range_is_quiet(
