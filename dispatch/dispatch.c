@@ -273,18 +273,20 @@ static enum shunt_status check_out(const struct shunt_dispatch_out *out)
 	return config_read(&known, sizeof(known), out, "shunt_dispatch_out");
 }
 
-/* Refuses a step for what is wrong before the arguments are looked at. */
+/* Refuses a step for what is wrong before the arguments are looked at, and
+ * that the thread's error tells. */
 static enum shunt_status refuse_step(
 	struct shunt_exchange *exchange, enum shunt_status status)
 {
 	char message[STEP_REASON_BYTES];
+	enum shunt_status claimed;
 	struct step *step;
 
-	strncpy(message, shunt_error_message(), sizeof(message) - 1);
-	message[sizeof(message) - 1] = '\0';
-	if (step_claim(exchange, exchange->accepted.config.deadline_ns,
-		    &step) != SHUNT_OK)
-		return error_set(status, "%s", message);
+	snprintf(message, sizeof(message), "%s", shunt_error_message());
+	claimed = step_claim(
+		exchange, exchange->accepted.config.deadline_ns, &step);
+	if (claimed != SHUNT_OK)
+		return claimed;
 	error_set(status, "%s", message);
 	return step_refuse(exchange, step, PHASE_COUNTS, status);
 }
@@ -330,7 +332,9 @@ enum shunt_status shunt_dispatch_finish(struct shunt_handle handle,
 	if (deadline_ns < 0)
 		status = refuse_value(
 			exchange, "deadline_ns", deadline_ns, "0 or more");
-	else if (step->state == STEP_COMBINING || step->state == STEP_COMBINED)
+	else if (step->state == STEP_COMBINING ||
+		 step->state == STEP_COMBINED ||
+		 (step->state == STEP_FAILED && step->awaited == PHASE_RESULTS))
 		status = error_set(SHUNT_STATE,
 			"the dispatch of step %llu is finished: its combine "
 			"has begun (rank %d)",

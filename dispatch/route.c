@@ -183,7 +183,8 @@ void route_absorb(
 			(long long)shape->max_tokens);
 		return;
 	}
-	step->weights_seen |= head.has_weights;
+	step->weights_seen |=
+		head.has_weights & (WEIGHTS_GIVEN | WEIGHTS_ABSENT);
 	add_counts(exchange, step, source, counts);
 	note_blocks(exchange, step, source, counts);
 }

@@ -22,6 +22,7 @@
  *
  * Thread safety: functions on different worlds, groups and exchanges may run
  * at the same time; two calls on one exchange (its handles included) may not.
+ * Exchanges of one group are made in the same order on all its ranks.
  *
  * After fork() the child may not use what the parent made: each function
  * answers SHUNT_STATE there, and the destroy functions do nothing.
@@ -282,7 +283,8 @@ SHUNT_EXPORT enum shunt_status shunt_exchange_query(
  * Errors: NULL_ARGUMENT, INVALID and UNSUPPORTED (own config; the others get
  * PEER_REFUSED); MISMATCH on every rank, naming field, ranks and values;
  * NO_MEMORY (names needed and available; the others get PEER_REFUSED);
- * TIMEOUT; PEER_LOST; STATE.
+ * TIMEOUT and PEER_LOST (the group can make no further exchanges: STATE from
+ * then on; make another group, under another name); STATE.
  */
 SHUNT_EXPORT enum shunt_status shunt_exchange_create(struct shunt_world *world,
 	struct shunt_group *group, const struct shunt_exchange_config *config,
@@ -407,7 +409,8 @@ SHUNT_EXPORT enum shunt_status shunt_dispatch_start(
 /*
  * Ends a dispatch: blocks until all rows are here, at most deadline_ns (0:
  * the one given at start). Drives every step in flight of the exchange, so
- * ranks may finish their steps in different orders.
+ * ranks may finish their steps in different orders, if all have started them.
+ * A deadline_ns below 0 is INVALID, and the step goes on.
  */
 SHUNT_EXPORT enum shunt_status shunt_dispatch_finish(struct shunt_handle handle,
 	int64_t deadline_ns, struct shunt_dispatch_out *out);
@@ -459,7 +462,9 @@ SHUNT_EXPORT enum shunt_status shunt_combine_start(
 	struct shunt_handle handle, const struct shunt_combine_args *args);
 
 /* Ends a combine: blocks until `out` is complete, at most deadline_ns (0: the
- * one given at start). */
+ * one given at start). Needs every rank's combine start of this step: with
+ * several steps in flight, start all combines before finishing any, or keep
+ * one order on all ranks. */
 SHUNT_EXPORT enum shunt_status shunt_combine_finish(
 	struct shunt_handle handle, int64_t deadline_ns);
 

@@ -74,6 +74,7 @@ static void exchange_free(struct shunt_exchange *exchange)
 	accepted_fini(&exchange->accepted);
 	free(exchange->layouts);
 	free(exchange->tables);
+	free(exchange->lost_ranks);
 	free(exchange->windows);
 	free(exchange->window_off);
 	free(exchange);
@@ -88,8 +89,10 @@ static enum shunt_status exchange_alloc(struct shunt_world *world,
 	if (exchange) {
 		exchange->window_off = calloc(size, sizeof(uint64_t));
 		exchange->windows = calloc(size, sizeof(uint8_t *));
+		exchange->lost_ranks = calloc(size, sizeof(int32_t));
 	}
-	if (!exchange || !exchange->window_off || !exchange->windows) {
+	if (!exchange || !exchange->window_off || !exchange->windows ||
+		!exchange->lost_ranks) {
 		if (exchange)
 			exchange_free(exchange);
 		return error_set(SHUNT_NO_MEMORY,
@@ -253,9 +256,15 @@ void shunt_exchange_destroy(struct shunt_exchange *exchange)
 	if (!exchange || guard_check(exchange->world->generation) != SHUNT_OK)
 		return;
 	registry_remove(exchange->id);
-	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
-		if (exchange->steps[i].state != STEP_FREE)
-			step_give_up(exchange, &exchange->steps[i]);
+	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++) {
+		struct step *step = &exchange->steps[i];
+
+		if (step->state != STEP_FREE)
+			step_give_up(exchange, step);
+		/* If all have announced it, they can be told. */
+		if (step->advance)
+			step->advance(exchange, step);
+	}
 	windows_close(exchange);
 	window_retire(exchange);
 	exchange_free(exchange);
@@ -265,15 +274,12 @@ void shunt_exchange_destroy(struct shunt_exchange *exchange)
 
 static enum shunt_status report_broken(struct shunt_exchange *exchange)
 {
-	struct shunt_group *group = exchange->group;
-
 	error_set(SHUNT_PEER_LOST,
 		"rank %d: a rank of this exchange was lost before; the "
 		"exchange can only be destroyed",
 		exchange->rank);
-	for (int32_t r = 0; r < group->size; r++)
-		if (group->peers[r]->ops->state(group->peers[r]) != PEER_ALIVE)
-			error_add_rank(r);
+	for (size_t i = 0; i < exchange->num_lost; i++)
+		error_add_rank(exchange->lost_ranks[i]);
 	return SHUNT_PEER_LOST;
 }
 

@@ -119,6 +119,8 @@ struct shunt_exchange {
 	uint64_t id;          /* in the registry */
 	uint64_t epoch;       /* of the newest step */
 	bool broken;          /* a rank was lost */
+	int32_t *lost_ranks;  /* [W]: that broke it */
+	size_t num_lost;
 	atomic_flag busy;
 };
 

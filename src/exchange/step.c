@@ -162,7 +162,11 @@ static enum shunt_status wait_step(struct shunt_exchange *exchange,
 	if (wait_ready(&self.waiter))
 		return SHUNT_OK;
 	status = wait_for(&self.waiter, clock_deadline(span_ns));
-	exchange->broken |= status == SHUNT_PEER_LOST;
+	if (status == SHUNT_PEER_LOST) {
+		exchange->broken = true;
+		exchange->num_lost = shunt_error_ranks(
+			exchange->lost_ranks, (size_t)exchange->group->size);
+	}
 	return status;
 }
 

@@ -30,8 +30,8 @@
 
 #define MAX_GUESTS  64
 #define BACKLOG     4096
-#define RETRY_MS    2 /* while a peer's backlog is full */
-#define MAX_WAIT_MS 1000
+#define RETRY_MS    2  /* while a peer's backlog is full */
+#define MAX_WAIT_MS 50 /* between looks at who is gone */
 #define NS_PER_MS   1000000
 
 struct handover {
@@ -326,14 +326,36 @@ static bool is_complete(const struct handover *handover)
 	return handover->num_unsent == 0 && handover->num_missing == 0;
 }
 
+/* A rank that leaves or dies before this one is through has failed: nobody
+ * makes a world without it. Without this look, ranks that it had not reached
+ * yet would wait for it until their deadline. */
+static enum shunt_status check_attached(const struct handover *handover)
+{
+	for (int32_t r = 0; r < handover->terms->num_ranks; r++) {
+		struct peer *peer = handover->peers[r];
+
+		if (!peer || peer->ops->state(peer) == PEER_ALIVE)
+			continue;
+		error_set(SHUNT_PEER_LOST,
+			"rank %d: rank %d left or died before all ranks were "
+			"attached; its own message says why",
+			handover->terms->rank, r);
+		error_add_rank(r);
+		return SHUNT_PEER_LOST;
+	}
+	return SHUNT_OK;
+}
+
 /* One round of the loop. The last one begins at the deadline and lets in who
  * is there by then; strangers cannot make it longer. */
 static enum shunt_status handover_round(struct handover *handover)
 {
 	bool last = clock_now() >= handover->terms->deadline;
-	enum shunt_status status = send_all(handover);
+	enum shunt_status status = check_attached(handover);
 	int ready;
 
+	if (status == SHUNT_OK)
+		status = send_all(handover);
 	if (status != SHUNT_OK || is_complete(handover))
 		return status;
 	ready = poll(handover->polled, 1 + (nfds_t)handover->num_guests,

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/order.h"
+#include "bootstrap/bootstrap.h"
 #include "world/world.h"
 
 #define SPIN_NS          50000   /* longer than a step's usual skew */
@@ -43,19 +44,20 @@ static int report_rank(char *text, size_t capacity,
 		(double)(clock_now() - when) * 1e-9);
 }
 
-/* Sets the error about the ranks for which about() holds. */
+/* Sets the error about the ranks for which about() holds now. */
 static enum shunt_status report(struct waiter *waiter, enum shunt_status status,
 	bool (*about)(struct waiter *, int32_t), const char *verb)
 {
 	const struct shunt_group *group = waiter->group;
+	bool named[BOOTSTRAP_MAX_RANKS];
 	char text[REPORT_BYTES] = "";
 	size_t used = 0;
 	int32_t num = 0;
 
 	for (int32_t r = 0; r < group->size; r++) {
-		if (!about(waiter, r))
-			continue;
-		if (num++ >= REPORT_MAX_RANKS || used + 160 > sizeof(text))
+		named[r] = about(waiter, r);
+		if (!named[r] || num++ >= REPORT_MAX_RANKS ||
+			used + 160 > sizeof(text))
 			continue;
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s",
 			num > 1 ? ", " : "");
@@ -67,7 +69,7 @@ static enum shunt_status report(struct waiter *waiter, enum shunt_status status,
 		waiter->what, num, num == 1 ? "" : "s", text,
 		num > REPORT_MAX_RANKS ? ", ..." : "");
 	for (int32_t r = 0; r < group->size; r++)
-		if (about(waiter, r))
+		if (named[r])
 			error_add_rank(r);
 	return status;
 }
