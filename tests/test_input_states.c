@@ -124,6 +124,83 @@ static void combine_before_dispatch_has_finished_is_a_state_error(void **state)
 	ranks_run_both(RANKS, combine_early, NULL);
 }
 
+/* Rank 0 is refused, and then waits for the others to end that step: by the
+ * deadline of its own call. */
+static void be_late_behind_a_refusal(struct seat *seat)
+{
+	struct shunt_exchange_config config = small_config();
+	struct shunt_dispatch_args wrong = SHUNT_DISPATCH_ARGS_INIT;
+	struct stand stand;
+	struct trial *steps[2];
+
+	config.depth = 1;
+	stand_init(&stand, seat, &config);
+	for (int i = 0; i < 2; i++)
+		steps[i] = stand_prepare(&stand);
+	wrong.num_tokens = -1;
+	if (seat->rank == 0) {
+		struct shunt_dispatch_args args = steps[1]->args;
+
+		SEAT_STATUS(seat, SHUNT_INVALID,
+			shunt_dispatch(stand.exchange, &wrong, &steps[0]->out,
+				&steps[0]->handle));
+		args.deadline_ns = 1000000;
+		SEAT_STATUS(seat, SHUNT_TIMEOUT,
+			shunt_dispatch(stand.exchange, &args, &steps[1]->out,
+				&steps[1]->handle));
+		SEAT_CHECK(seat, steps[1]->handle.exchange == 0,
+			"a step that has not begun has a handle");
+		seat_mark(seat, 1);
+	} else {
+		seat_await(seat, 0, 1);
+		SEAT_STATUS(seat, SHUNT_PEER_REFUSED,
+			shunt_dispatch(stand.exchange, &steps[0]->args,
+				&steps[0]->out, &steps[0]->handle));
+	}
+	stand_dispatch(&stand, steps[1]);
+	stand_combine(&stand, steps[1]);
+	for (int i = 0; i < 2; i++)
+		stand_drop(steps[i]);
+	stand_fini(&stand);
+}
+
+static void a_dispatch_behind_a_refused_step_has_its_own_deadline(void **state)
+{
+	(void)state;
+	ranks_run_both(RANKS, be_late_behind_a_refusal, NULL);
+}
+
+static void come_late_to_a_group(struct seat *seat)
+{
+	const char *name = "late";
+	struct shunt_group *group = NULL;
+	enum shunt_status status;
+
+	if (seat->rank == 0) {
+		SEAT_STATUS(seat, SHUNT_TIMEOUT,
+			shunt_group_create(
+				seat->world, NULL, 0, name, 1000000, &group));
+		seat_mark(seat, 1);
+	} else if (seat->rank == seat->num_ranks - 1) {
+		seat_await(seat, 0, 1);
+	}
+	do
+		status = shunt_group_create(
+			seat->world, NULL, 0, name, 0, &group);
+	while (status == SHUNT_TIMEOUT);
+	SEAT_OK(seat, status);
+	SEAT_CHECK(seat, shunt_group_size(group) == seat->num_ranks,
+		"a group of %d", shunt_group_size(group));
+	shunt_group_destroy(group);
+}
+
+static void a_group_that_timed_out_is_completed_by_the_next_attempt(
+	void **state)
+{
+	(void)state;
+	ranks_run_both(RANKS, come_late_to_a_group, NULL);
+}
+
 /* ---- depth ------------------------------------------------------------ */
 
 static void go_too_deep(struct seat *seat)
@@ -383,6 +460,10 @@ int main(void)
 			combine_before_dispatch_has_finished_is_a_state_error),
 		cmocka_unit_test(
 			third_dispatch_over_the_depth_is_a_state_error_and_either_order_of_combines_works),
+		cmocka_unit_test(
+			a_dispatch_behind_a_refused_step_has_its_own_deadline),
+		cmocka_unit_test(
+			a_group_that_timed_out_is_completed_by_the_next_attempt),
 		cmocka_unit_test(sixty_four_steps_in_flight_work),
 		cmocka_unit_test(
 			two_exchanges_in_opposite_order_by_two_threads_do_not_deadlock),

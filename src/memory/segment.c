@@ -31,6 +31,7 @@
 /* Memory is taken in pieces: a signal undoes the piece, not the whole. */
 #define PIECE_BYTES (UINT64_C(2) << 20)
 /* Wishes up to this are not asked about: it costs some file reads. */
+#define CHECK_BYTES (UINT64_C(64) << 20)
 #define SMALL_BYTES (UINT64_C(4) << 20)
 
 struct segment {
@@ -191,14 +192,20 @@ static enum shunt_status memory_check(uint64_t bytes)
 static enum shunt_status take_memory(
 	const struct segment *segment, uint64_t offset, uint64_t bytes)
 {
-	enum shunt_status status = memory_check(bytes);
+	enum shunt_status status = SHUNT_OK;
 	uint64_t done = 0;
 
-	if (status != SHUNT_OK)
-		return status;
 	while (done < bytes) {
 		uint64_t left = bytes - done;
 		uint64_t piece = left < PIECE_BYTES ? left : PIECE_BYTES;
+
+		/* Asked again and again: other ranks take at the same time. */
+		if (done % CHECK_BYTES == 0)
+			status = memory_check(left);
+		if (status != SHUNT_OK) {
+			give_memory(segment, offset, bytes);
+			return status;
+		}
 
 		if (take_piece(segment, offset + done, piece) == 0) {
 			done += piece;
