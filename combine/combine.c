@@ -13,13 +13,6 @@
 
 /* ---- arguments -------------------------------------------------------- */
 
-static enum shunt_status refuse_value(const struct shunt_exchange *exchange,
-	const char *name, int64_t value, const char *legal)
-{
-	return error_set(SHUNT_INVALID, "%s is %lld, must be %s (rank %d)",
-		name, (long long)value, legal, exchange->rank);
-}
-
 static bool stride_is_legal(const struct shape *shape, int64_t stride)
 {
 	return stride == 0 || (stride >= shape->hidden && stride <= MAX_STRIDE);
@@ -39,17 +32,17 @@ static enum shunt_status check_args(const struct shunt_exchange *exchange,
 			"out is NULL with num_tokens %lld (rank %d)",
 			(long long)step->dispatch.num_tokens, exchange->rank);
 	if (!stride_is_legal(shape, args->y_stride))
-		return refuse_value(exchange, "y_stride", args->y_stride,
+		return exchange_refuse(exchange, "y_stride", args->y_stride,
 			"0 or hidden .. 2^40");
 	if (!stride_is_legal(shape, args->out_stride))
-		return refuse_value(exchange, "out_stride", args->out_stride,
+		return exchange_refuse(exchange, "out_stride", args->out_stride,
 			"0 or hidden .. 2^40");
 	if (args->out_dtype > SHUNT_DTYPE_BF16)
-		return refuse_value(exchange, "out_dtype", args->out_dtype,
+		return exchange_refuse(exchange, "out_dtype", args->out_dtype,
 			"0, F32, F16 or BF16");
 	if (args->deadline_ns < 0)
-		return refuse_value(exchange, "deadline_ns", args->deadline_ns,
-			"0 or more");
+		return exchange_refuse(exchange, "deadline_ns",
+			args->deadline_ns, "0 or more");
 	return SHUNT_OK;
 }
 
@@ -221,7 +214,7 @@ enum shunt_status shunt_combine_finish(
 	if (status != SHUNT_OK)
 		return status;
 	if (deadline_ns < 0)
-		status = refuse_value(
+		status = exchange_refuse(
 			exchange, "deadline_ns", deadline_ns, "0 or more");
 	else if (step->state == STEP_COMBINING ||
 		 step->state == STEP_COMBINED ||

@@ -21,13 +21,6 @@ static enum shunt_status refuse_null(
 		(long long)tokens, exchange->rank);
 }
 
-static enum shunt_status refuse_value(const struct shunt_exchange *exchange,
-	const char *name, int64_t value, const char *legal)
-{
-	return error_set(SHUNT_INVALID, "%s is %lld, must be %s (rank %d)",
-		name, (long long)value, legal, exchange->rank);
-}
-
 static enum shunt_status check_pointers(const struct shunt_exchange *exchange,
 	const struct shunt_dispatch_args *args)
 {
@@ -68,22 +61,22 @@ static enum shunt_status check_args(const struct shunt_exchange *exchange,
 			(long long)shape->max_tokens, exchange->rank);
 	if (args->x_stride != 0 &&
 		(args->x_stride < shape->hidden || args->x_stride > MAX_STRIDE))
-		return refuse_value(exchange, "x_stride", args->x_stride,
+		return exchange_refuse(exchange, "x_stride", args->x_stride,
 			"0 or hidden .. 2^40");
 	if (args->num_tokens > 0 && args->ids_type != SHUNT_INDEX_I32 &&
 		args->ids_type != SHUNT_INDEX_I64)
-		return refuse_value(
+		return exchange_refuse(
 			exchange, "ids_type", args->ids_type, "I32 or I64");
 	if (args->mask > SHUNT_MASK_CHOICES)
-		return refuse_value(exchange, "mask", args->mask,
+		return exchange_refuse(exchange, "mask", args->mask,
 			"NONE, TOKENS or CHOICES");
 	if (args->mask == SHUNT_MASK_NONE && args->active_mask)
 		return error_set(SHUNT_INVALID,
 			"active_mask is given, but mask is NONE (rank %d)",
 			exchange->rank);
 	if (args->deadline_ns < 0)
-		return refuse_value(exchange, "deadline_ns", args->deadline_ns,
-			"0 or more");
+		return exchange_refuse(exchange, "deadline_ns",
+			args->deadline_ns, "0 or more");
 	status = check_pointers(exchange, args);
 	return status ? status : check_smooth(exchange, args);
 }
@@ -330,7 +323,7 @@ enum shunt_status shunt_dispatch_finish(struct shunt_handle handle,
 	if (status != SHUNT_OK)
 		return status;
 	if (deadline_ns < 0)
-		status = refuse_value(
+		status = exchange_refuse(
 			exchange, "deadline_ns", deadline_ns, "0 or more");
 	else if (step->state == STEP_COMBINING ||
 		 step->state == STEP_COMBINED ||

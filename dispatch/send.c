@@ -106,8 +106,8 @@ static void send_token_smoothed(const struct sender *sender, int64_t token)
 /*
  * Rows that the sender's own cache would not hold go past it by streaming
  * stores: a regular store would first read the line that it overwrites.
- * Measured from 4 to 4096 tokens, with an expert working in between: the two
- * kinds meet at about 3/4 of L2 (docs/performance.md).
+ * With an expert working in between, the two kinds meet at about 3/4 of L2:
+ * docs/performance.md has the figures.
  */
 static bool rows_should_stream(
 	const struct shunt_exchange *exchange, const struct step *step)

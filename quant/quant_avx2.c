@@ -8,6 +8,7 @@
 
 #include "base/half_avx2.h"
 #include "quant/element.h"
+#include "quant/scatter.h"
 #include "quant/table.h"
 
 /* 8 elements of y: x alone, or times smooth. */
@@ -179,43 +180,10 @@ QUANT_INLINE void int8_dequantize(enum shunt_dtype dtype, void *x,
 
 QUANT_DEFINE_ALL
 
-static void scatter(
-	void *const *dst, int64_t num_dst, const void *src, int64_t bytes)
-{
-	for (int64_t i = 0; i < num_dst; i++)
-		memcpy(dst[i], src, (size_t)bytes);
-}
-
-/* One destination: whole lines by streaming stores, the ends as usual. */
-static void stream(char *dst, const char *src, int64_t bytes)
-{
-	int64_t head = -(intptr_t)dst & 63;
-	int64_t i;
-
-	if (head > bytes)
-		head = bytes;
-	memcpy(dst, src, (size_t)head);
-	for (i = head; i + 64 <= bytes; i += 64) {
-		_mm256_stream_si256((void *)(dst + i),
-			_mm256_loadu_si256((const void *)(src + i)));
-		_mm256_stream_si256((void *)(dst + i + 32),
-			_mm256_loadu_si256((const void *)(src + i + 32)));
-	}
-	memcpy(dst + i, src + i, (size_t)(bytes - i));
-}
-
-static void scatter_stream(
-	void *const *dst, int64_t num_dst, const void *src, int64_t bytes)
-{
-	for (int64_t i = 0; i < num_dst; i++)
-		stream(dst[i], src, bytes);
-	_mm_sfence();
-}
-
 const struct quant_kernels quant_kernels_avx2 = {
 	.name = "avx2",
 	.int8_row = QUANT_TABLE(int8_row),
 	.int8_dequantize_row = QUANT_TABLE(int8_dequantize),
-	.scatter = scatter,
+	.scatter = scatter_copy,
 	.scatter_stream = scatter_stream,
 };

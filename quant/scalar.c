@@ -1,7 +1,6 @@
 /* Owns the scalar kernels: the reference of all the others. */
-#include <string.h>
-
 #include "quant/element.h"
+#include "quant/scatter.h"
 #include "quant/table.h"
 
 QUANT_INLINE void int8_row(enum shunt_dtype dtype, int8_t *q, float *scale,
@@ -34,18 +33,10 @@ QUANT_INLINE void int8_dequantize(enum shunt_dtype dtype, void *x,
 
 QUANT_DEFINE_ALL
 
-/* Plain C knows no streaming stores, so both kinds are this one. */
-static void scatter(
-	void *const *dst, int64_t num_dst, const void *src, int64_t bytes)
-{
-	for (int64_t i = 0; i < num_dst; i++)
-		memcpy(dst[i], src, (size_t)bytes);
-}
-
 const struct quant_kernels quant_kernels_scalar = {
 	.name = "scalar",
 	.int8_row = QUANT_TABLE(int8_row),
 	.int8_dequantize_row = QUANT_TABLE(int8_dequantize),
-	.scatter = scatter,
-	.scatter_stream = scatter,
+	.scatter = scatter_copy,
+	.scatter_stream = scatter_stream,
 };

@@ -1,5 +1,5 @@
-/* Copies of one row to many places, for kernel tables that know no better way:
- * libc's copy, and streaming stores that every x86-64 has. */
+/* Copies of one row to many places, the same for all kernel tables: libc's
+ * copy, and streaming stores that every x86-64 has. */
 #ifndef QUANT_SCATTER_H
 #define QUANT_SCATTER_H
 

@@ -432,6 +432,20 @@ static void a_missing_rank_is_named_at_the_deadline(void **state)
 	scene_close(&scene);
 }
 
+static void a_rank_of_this_host_that_nobody_listens_for_is_lost(void **state)
+{
+	struct scene scene;
+	int32_t rank = -1;
+
+	(void)state;
+	scene_open(&scene);
+	scene.hellos[1].socket[3] ^= 1;
+	assert_int_equal(scene_finish(&scene, LONG_NS), SHUNT_PEER_LOST);
+	assert_int_equal(shunt_error_ranks(&rank, 1), 1);
+	assert_int_equal(rank, 1);
+	scene_close(&scene);
+}
+
 static void a_rank_that_nobody_listens_for_is_on_another_host(void **state)
 {
 	struct scene scene;
@@ -440,6 +454,7 @@ static void a_rank_that_nobody_listens_for_is_on_another_host(void **state)
 	(void)state;
 	scene_open(&scene);
 	scene.hellos[1].socket[3] ^= 1;
+	scene.hellos[1].host[3] ^= 1;
 	assert_int_equal(scene_finish(&scene, LONG_NS), SHUNT_UNSUPPORTED);
 	assert_int_equal(shunt_error_ranks(&rank, 1), 1);
 	assert_int_equal(rank, 1);
@@ -518,6 +533,8 @@ int main(void)
 		cmocka_unit_test(a_parcel_without_a_descriptor_is_a_fault),
 		cmocka_unit_test(a_hello_of_impossible_size_is_a_fault),
 		cmocka_unit_test(a_missing_rank_is_named_at_the_deadline),
+		cmocka_unit_test(
+			a_rank_of_this_host_that_nobody_listens_for_is_lost),
 		cmocka_unit_test(
 			a_rank_that_nobody_listens_for_is_on_another_host),
 		cmocka_unit_test(a_full_backlog_is_waited_for),

@@ -233,22 +233,12 @@ static void windows_close(struct shunt_exchange *exchange)
 {
 	struct shunt_group *group = exchange->group;
 
-	for (int32_t r = 0; r < group->size; r++) {
-		struct peer *peer = group->peers[r];
-		uint64_t line = exchange->window_off[r] +
+	for (int32_t r = 0; r < group->size; r++)
+		peer_signal(group->peers[r],
+			exchange->window_off[r] +
 				exchange->layouts[r].closed_off +
-				(uint64_t)exchange->rank * sizeof(struct line);
-		bool again = true;
-
-		while (again) {
-			again = false;
-			if (peer->ops->put(peer, 0, NULL, 0, line, 1, &again) !=
-				SHUNT_OK)
-				break;
-			if (again)
-				peer->ops->progress(peer);
-		}
-	}
+				(uint64_t)exchange->rank * sizeof(struct line),
+			1);
 }
 
 void shunt_exchange_destroy(struct shunt_exchange *exchange)
@@ -271,6 +261,13 @@ void shunt_exchange_destroy(struct shunt_exchange *exchange)
 }
 
 /* ---- the bracket of every call ---------------------------------------- */
+
+enum shunt_status exchange_refuse(const struct shunt_exchange *exchange,
+	const char *name, int64_t value, const char *legal)
+{
+	return error_set(SHUNT_INVALID, "%s is %lld, must be %s (rank %d)",
+		name, (long long)value, legal, exchange->rank);
+}
 
 static enum shunt_status report_broken(struct shunt_exchange *exchange)
 {

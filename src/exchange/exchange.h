@@ -181,4 +181,8 @@ void exchange_leave(struct shunt_exchange *exchange);
 enum shunt_status exchange_enter_handle(struct shunt_handle handle,
 	struct shunt_exchange **exchange, struct step **step);
 
+/* INVALID for an argument outside its range: "x is 3, must be ...". */
+enum shunt_status exchange_refuse(const struct shunt_exchange *exchange,
+	const char *name, int64_t value, const char *legal);
+
 #endif

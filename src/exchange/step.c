@@ -15,24 +15,6 @@
 
 /* ---- signals ---------------------------------------------------------- */
 
-static void signal_rank(struct shunt_exchange *exchange, int32_t rank,
-	uint64_t line_off, uint64_t add)
-{
-	struct peer *peer = exchange->group->peers[rank];
-	bool again = true;
-
-	while (again) {
-		again = false;
-		/* A lost rank is noticed by whoever waits for it. */
-		if (peer->ops->put(peer, 0, NULL, 0,
-			    exchange->window_off[rank] + line_off, add,
-			    &again) != SHUNT_OK)
-			return;
-		if (again)
-			peer->ops->progress(peer);
-	}
-}
-
 void step_signal(struct shunt_exchange *exchange, struct step *step,
 	enum phase phase, enum signal_code code)
 {
@@ -46,9 +28,10 @@ void step_signal(struct shunt_exchange *exchange, struct step *step,
 		 * at the same time. */
 		int32_t rank = (exchange->rank + 1 + i) % shape->num_ranks;
 
-		signal_rank(exchange, rank,
-			layout_line(&exchange->layouts[rank], shape, phase,
-				step->slot, exchange->rank),
+		peer_signal(exchange->group->peers[rank],
+			exchange->window_off[rank] +
+				layout_line(&exchange->layouts[rank], shape,
+					phase, step->slot, exchange->rank),
 			add);
 	}
 }

@@ -68,21 +68,39 @@ enum shunt_status handover_listen(const uint8_t name[16], int *listener)
 	return status;
 }
 
+static enum shunt_status lost(const struct handover_terms *terms, int32_t rank)
+{
+	return error_set(SHUNT_PEER_LOST,
+		"rank %d: rank %d left or died before all ranks were "
+		"attached; its own message says why",
+		terms->rank, rank);
+}
+
 /* ---- sending ----------------------------------------------------------- */
 
-static enum shunt_status unreachable(int32_t rank)
+/* Nobody listens for the rank. Each rank does from before the rendezvous until
+ * it is through or has failed, so on this host it has failed. */
+static enum shunt_status unreachable(
+	const struct handover_terms *terms, int32_t rank)
 {
-	error_set_errno(SHUNT_UNSUPPORTED,
-		"rank %d is not reachable in this host's shared memory: it is "
-		"on another host (or in another network namespace, or gone), "
-		"and RDMA is not in this version",
-		rank);
+	const uint8_t *mine = terms->hellos[terms->rank].host;
+	enum shunt_status status = SHUNT_UNSUPPORTED;
+
+	if (memcmp(terms->hellos[rank].host, mine, 16) == 0)
+		status = lost(terms, rank);
+	else
+		error_set_errno(status,
+			"rank %d is not reachable in this host's shared "
+			"memory: it is on another host or in another network "
+			"namespace, and RDMA is not in this version",
+			rank);
 	error_add_rank(rank);
-	return SHUNT_UNSUPPORTED;
+	return status;
 }
 
 /* What the error of a connect or send to a rank means. */
-static enum shunt_status send_error(int32_t rank)
+static enum shunt_status send_error(
+	const struct handover_terms *terms, int32_t rank)
 {
 	switch (errno) {
 	case EAGAIN:       /* its backlog is full */
@@ -93,7 +111,7 @@ static enum shunt_status send_error(int32_t rank)
 		return SHUNT_OK; /* again later */
 	case ECONNREFUSED:
 	case ENOENT:
-		return unreachable(rank);
+		return unreachable(terms, rank);
 	default:
 		return error_set_errno(
 			SHUNT_SYSTEM, "handing over to rank %d", rank);
@@ -116,7 +134,7 @@ static enum shunt_status send_to(struct handover *handover, int32_t rank)
 	parcel_pack(&parcel, terms->rank, rank, terms->hellos, terms->secret);
 	if (connect(fd, (void *)&address, length) != 0 ||
 		parcel_send(fd, &parcel, terms->fd) != 0) {
-		status = send_error(rank);
+		status = send_error(terms, rank);
 	} else {
 		handover->sent[rank] = true;
 		handover->num_unsent--;
@@ -336,10 +354,7 @@ static enum shunt_status check_attached(const struct handover *handover)
 
 		if (!peer || peer->ops->state(peer) == PEER_ALIVE)
 			continue;
-		error_set(SHUNT_PEER_LOST,
-			"rank %d: rank %d left or died before all ranks were "
-			"attached; its own message says why",
-			handover->terms->rank, r);
+		lost(handover->terms, r);
 		error_add_rank(r);
 		return SHUNT_PEER_LOST;
 	}

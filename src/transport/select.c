@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "transport/attach.h"
 #include "transport/handover.h"
+#include "transport/host.h"
 #include "transport/local.h"
 
 struct attachment {
@@ -37,6 +38,7 @@ enum shunt_status attach_start(struct segment *segment,
 	made->hello.pid = (uint64_t)getpid();
 	randombytes_buf(made->hello.segment, sizeof(made->hello.segment));
 	randombytes_buf(made->hello.socket, sizeof(made->hello.socket));
+	host_id(made->hello.host);
 	status = local_process(made->hello.process);
 	if (status != SHUNT_OK)
 		goto free_made;

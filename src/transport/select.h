@@ -24,7 +24,7 @@ enum shunt_status attach_start(struct segment *segment,
  * bytes, the same on all ranks, fresh for each job) authenticates hand-overs;
  * strangers on the socket are dropped. Frees the attachment, also on failure.
  * Errors: UNSUPPORTED (a peer on another host; names it), TIMEOUT (names the
- * missing), PEER_FAULT (a hello or hand-over that is not sound), SYSTEM,
+ * missing), PEER_LOST (a rank left or died meanwhile), PEER_FAULT (a hello or hand-over that is not sound), SYSTEM,
  * NO_MEMORY. On failure no peer stays attached.
  */
 enum shunt_status attach_finish(struct attachment *attachment, int32_t rank,

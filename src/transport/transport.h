@@ -77,12 +77,19 @@ struct peer {
 	struct control *control;
 };
 
+/*
+ * A pure signal: adds to a counter of the peer, pushing through back-pressure.
+ * A signal to a lost peer goes nowhere; whoever waits for it notices the loss.
+ */
+void peer_signal(struct peer *peer, uint64_t counter_offset, uint64_t add);
+
 /* What a rank tells the others at the rendezvous, so that they can attach.
  * Fixed size, plain data, same layout on every host. */
 struct peer_hello {
 	uint64_t segment_bytes;
 	uint8_t process[16]; /* random, the same for all ranks of a process */
 	uint8_t segment[16]; /* random, names the segment within the process */
+	uint8_t host[16];    /* where abstract sockets are shared; host.h */
 	uint8_t socket[16];  /* random name of the hand-over socket */
 	uint64_t pid;
 };

@@ -2,11 +2,7 @@
  * Groups: an ordered list of ranks with a region of its own in each member's
  * segment, found through the control page's directory. Carries the gather
  * that collective creation needs; steady-state steps do not come here.
- *
- * Region, the same in every member:
- *	post[2]     what this member brings to an even and to an odd gather
- *	arrived[W]  line i: number of gathers that member i has come to
- *	closed[W]   line i: member i will not touch this region again
+ * region.h draws the region.
  */
 #ifndef WORLD_GROUP_H
 #define WORLD_GROUP_H
@@ -21,17 +17,6 @@
 
 #define GROUP_NAME_BYTES 128
 #define GROUP_BLOB_BYTES 4064
-
-struct post {
-	uint64_t tag;
-	uint64_t num_bytes;
-	uint8_t bytes[GROUP_BLOB_BYTES];
-};
-
-struct group_region {
-	struct post post[2];
-	_Alignas(128) struct line lines[]; /* arrived[size], closed[size] */
-};
 
 struct shunt_group {
 	struct shunt_world *world;

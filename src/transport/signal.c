@@ -1,0 +1,18 @@
+/* The pure signal, over any transport; see transport.h. */
+#include "transport/transport.h"
+
+#include <stddef.h>
+
+void peer_signal(struct peer *peer, uint64_t counter_offset, uint64_t add)
+{
+	bool again = true;
+
+	while (again) {
+		again = false;
+		if (peer->ops->put(peer, 0, NULL, 0, counter_offset, add,
+			    &again) != SHUNT_OK)
+			return;
+		if (again)
+			peer->ops->progress(peer);
+	}
+}
