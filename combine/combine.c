@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/dtype.h"
 #include "base/fpenv.h"
 #include "combine/sum.h"
 #include "exchange/step.h"
@@ -94,7 +95,7 @@ static void sum_tokens(struct shunt_exchange *exchange, struct step *step)
 	const float *weights = weights_of(step);
 	int64_t out_bytes =
 		(args->out_stride ? args->out_stride : shape->hidden) *
-		dtype_bytes(args->out_dtype);
+		dtype_bits(args->out_dtype) / 8;
 	uint8_t *out = args->out;
 	struct fpenv caller = fpenv_enter();
 
@@ -124,7 +125,8 @@ static void place_results(struct shunt_exchange *exchange, struct step *step)
 	uint8_t *results = exchange_array(exchange, exchange->rank,
 		exchange->layouts[exchange->rank].results_off, step);
 	int64_t y_bytes = (args->y_stride ? args->y_stride : shape->hidden) *
-			  dtype_bytes(exchange->accepted.config.expert_dtype);
+			  dtype_bits(exchange->accepted.config.expert_dtype) /
+			  8;
 	const uint8_t *y = args->y;
 
 	if (y == results && y_bytes == shape->result_bytes)

@@ -1,6 +1,7 @@
 /* Sending rows; see send.h. */
 #include "dispatch/send.h"
 
+#include "base/dtype.h"
 #include "base/fpenv.h"
 
 struct sender {
@@ -137,7 +138,7 @@ static struct sender sender_of(
 				    : NULL,
 		.x = step->dispatch.x,
 		.x_row_bytes = (stride ? stride : shape->hidden) *
-			       dtype_bytes(config->dtype),
+			       dtype_bits(config->dtype) / 8,
 	};
 }
 

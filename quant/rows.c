@@ -19,7 +19,7 @@ struct rows {
 	int64_t x_stride;
 	const void *q;
 	int64_t q_stride;
-	const float *scales;
+	const void *scales;
 };
 
 static int64_t dtype_bytes(enum shunt_dtype dtype)
@@ -135,7 +135,7 @@ static void quantize_int8(const struct shunt_quantize_args *args,
 	for (int64_t row = 0; row < rows->num_rows; row++)
 		kernels->int8_row[rows->dtype](
 			(int8_t *)args->q + row * rows->q_stride,
-			&args->scales[row],
+			(float *)args->scales + row,
 			(const char *)args->x + row * rows->x_stride * bytes,
 			args->smooth_scales, rows->hidden, tally);
 	fpenv_leave(&caller);
@@ -152,7 +152,7 @@ static void dequantize_int8(
 		kernels->int8_dequantize_row[rows->dtype](
 			(char *)args->x + row * rows->x_stride * bytes,
 			(const int8_t *)args->q + row * rows->q_stride,
-			args->scales[row], rows->hidden);
+			((const float *)args->scales)[row], rows->hidden);
 	fpenv_leave(&caller);
 }
 

@@ -6,6 +6,7 @@
 #include <sodium.h>
 
 #include "base/config.h"
+#include "base/dtype.h"
 #include "base/error.h"
 
 #define MAX_TOKENS  INT64_C(0x7fffffff)
@@ -13,22 +14,6 @@
 #define MAX_TOPK    INT64_C(1024)
 #define MAX_EXPERTS (INT64_C(1) << 20)
 #define MAX_DEPTH   64
-
-int64_t dtype_bytes(enum shunt_dtype dtype)
-{
-	switch (dtype) {
-	case SHUNT_DTYPE_F32:
-		return 4;
-	case SHUNT_DTYPE_F16:
-	case SHUNT_DTYPE_BF16:
-		return 2;
-	case SHUNT_DTYPE_I8:
-		return 1;
-	case SHUNT_DTYPE_NONE:
-		break;
-	}
-	return 0;
-}
 
 static enum shunt_status check_range(const char *name, int64_t value,
 	int64_t low, int64_t high, int32_t rank)
@@ -63,20 +48,14 @@ static enum shunt_status check_sizes(
 	return status;
 }
 
-static bool is_float(enum shunt_dtype dtype)
-{
-	return dtype == SHUNT_DTYPE_F32 || dtype == SHUNT_DTYPE_F16 ||
-	       dtype == SHUNT_DTYPE_BF16;
-}
-
 static enum shunt_status check_types(
 	const struct shunt_exchange_config *config, int32_t rank)
 {
-	if (!is_float(config->dtype))
+	if (!dtype_is_float(config->dtype))
 		return error_set(SHUNT_INVALID,
 			"dtype is %d, must be F32, F16 or BF16 (rank %d)",
 			(int)config->dtype, rank);
-	if (!is_float(config->expert_dtype))
+	if (!dtype_is_float(config->expert_dtype))
 		return error_set(SHUNT_INVALID,
 			"expert_dtype is %d, must be F32, F16 or BF16 "
 			"(rank %d)",
@@ -131,9 +110,9 @@ static struct shape shape_of(
 		.topk = config->topk,
 		.num_experts = config->num_experts,
 		.row_bytes = config->hidden *
-			     (quantized ? 1 : dtype_bytes(config->dtype)),
+			     (quantized ? 1 : dtype_bits(config->dtype) / 8),
 		.result_bytes =
-			config->hidden * dtype_bytes(config->expert_dtype),
+			config->hidden * dtype_bits(config->expert_dtype) / 8,
 		.distinct = config->distinct_experts,
 		.has_scales = quantized,
 		.max_recv_rows = config->max_recv_rows,

@@ -44,7 +44,4 @@ void config_fields_fill(
 /* The name of field i as in struct shunt_exchange_config. */
 const char *config_field_name(int i);
 
-/* Bytes of one element of `dtype`; 0 for what is no element type. */
-int64_t dtype_bytes(enum shunt_dtype dtype);
-
 #endif

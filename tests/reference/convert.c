@@ -45,7 +45,11 @@ size_t convert_bytes(enum shunt_dtype dtype)
 	case SHUNT_DTYPE_BF16:
 		return 2;
 	case SHUNT_DTYPE_I8:
+	case SHUNT_DTYPE_E4M3FN:
+	case SHUNT_DTYPE_E5M2:
+	case SHUNT_DTYPE_E8M0:
 		return 1;
+	case SHUNT_DTYPE_E2M1: /* half a byte */
 	case SHUNT_DTYPE_NONE:
 		break;
 	}

@@ -1,0 +1,212 @@
+/* Shunt: an exchange is one model shape with the windows that its steps use. */
+#ifndef SHUNT_EXCHANGE_H
+#define SHUNT_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <shunt/status.h>
+#include <shunt/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct shunt_world;
+struct shunt_group;
+struct shunt_exchange;
+
+/* How received rows lie in expand_x. */
+enum shunt_layout {
+	/* Dense, by local expert, then source rank. */
+	SHUNT_LAYOUT_COMPACT = 0,
+	/* Rows of local expert l from row l * rows_per_expert. */
+	SHUNT_LAYOUT_PADDED,
+	/* Not copied to expand_x at all: a row lies once with its sender, and
+	 * shunt_dispatch_rows() gives pointers, in the order of COMPACT. */
+	SHUNT_LAYOUT_INDEXED
+};
+
+/* How bytes travel. */
+enum shunt_algorithm {
+	SHUNT_ALGORITHM_AUTO = 0, /* on one host: fullmesh */
+	SHUNT_ALGORITHM_FULLMESH, /* every rank writes to every rank */
+	SHUNT_ALGORITHM_HIERARCHY /* not in this version: UNSUPPORTED */
+};
+
+/* What an expert id that nobody has does. */
+enum shunt_bad_id {
+	SHUNT_BAD_ID_REFUSE = 0, /* INVALID here, PEER_REFUSED elsewhere */
+	SHUNT_BAD_ID_DROP        /* counts as -1, and in dropped_choices */
+};
+
+/* What combine does to the experts' rows before they travel. */
+enum shunt_combine_quant {
+	SHUNT_COMBINE_QUANT_NONE = 0,
+	SHUNT_COMBINE_QUANT_INT8_8,     /* per 8, scales in expert_dtype */
+	SHUNT_COMBINE_QUANT_INT8_128,   /* per 128, scales in f32 */
+	SHUNT_COMBINE_QUANT_E4M3FN_128, /* as SHUNT_QUANT_E4M3FN_GROUP */
+	SHUNT_COMBINE_QUANT_MXFP8       /* as SHUNT_QUANT_MXFP8_E4M3FN */
+};
+
+/*
+ * The shape of an exchange. Every field but deadline_ns must be the same on
+ * all ranks of the group, and of the TP groups; creation compares them.
+ *
+ * Expert ids: 0 .. E-1 are experts of ranks ("MoE experts"); then come the
+ * zero, the copy and the constant experts, which need no rank. -1 is no
+ * expert.
+ *
+ * With shared experts the first num_shared_ranks ranks hold nothing else:
+ * shared expert j lies on ranks j * R .. j * R + R - 1, R = num_shared_ranks /
+ * num_shared_experts, and rank r sends its tokens to replica j * R + r % R.
+ */
+struct shunt_exchange_config {
+	size_t struct_size;
+	int64_t max_tokens;  /* T_max: most tokens a rank brings, >= 0 */
+	int64_t hidden;      /* H: elements of a token, >= 1 */
+	int64_t topk;        /* K: expert choices of a token, >= 1 */
+	int64_t num_experts; /* E: MoE experts over all ranks, >= 1; 0 where
+			      * there are special ones */
+	/* Type of x: F32, F16 or BF16. With quant NONE also I8, E4M3FN, E5M2
+	 * or E2M1: rows that the caller has quantized. */
+	enum shunt_dtype dtype;
+	enum shunt_dtype
+		expert_dtype;   /* of the experts' rows: F32, F16, BF16 */
+	enum shunt_quant quant; /* what dispatch does to rows */
+	enum shunt_layout layout;
+	enum shunt_algorithm algorithm;
+	enum shunt_bad_id bad_id;
+	/*
+	 * Promise that the ids within a token are distinct. Saves memory where
+	 * a rank has fewer than K experts. A broken promise is INVALID.
+	 */
+	bool distinct_experts;
+	/* Steps in flight at once, 1 .. 64; 0: 2. A step begins only when the
+	 * one `depth` steps before it is over. */
+	int32_t depth;
+	/*
+	 * Rows that a rank can receive in a step; 0: the worst case A (see
+	 * shunt_exchange_query). Less saves memory; a step that needs more
+	 * answers CAPACITY on all ranks. Not with PADDED.
+	 */
+	int64_t max_recv_rows;
+	/*
+	 * Placement. All NULL: experts spread evenly in order over the ranks
+	 * behind the shared ones, the first of them holding one more where it
+	 * does not go up. Either expert_rank[E], the rank of each expert; or
+	 * first_expert[W] and expert_count[W], the range of each rank, the
+	 * ranges covering 0 .. E-1 exactly once. A shared rank holds no MoE
+	 * expert. Read during creation only.
+	 */
+	const int32_t *expert_rank;
+	const int64_t *first_expert;
+	const int64_t *expert_count;
+	/* Deadline of the calls on this exchange, creation included, in ns;
+	 * 0: 30 s. A call may give its own. */
+	int64_t deadline_ns;
+
+	/* Shared experts s and shared ranks S: (0, 0) or (1, 0), none; else
+	 * 1 <= s <= S < W and S % s == 0. */
+	int64_t num_shared_experts;
+	int32_t num_shared_ranks;
+	/* Special experts; their choices do not travel, combine adds them. */
+	int64_t num_zero_experts;
+	int64_t num_copy_experts;
+	int64_t num_constant_experts;
+
+	/* Scales of the _GROUP modes, and where they lie: (A, n) or, column
+	 * major, (n, A); of all modes that have scales. */
+	enum shunt_scale_form scale_form;
+	bool column_major_scales;
+	/* With quant NONE: scales that come with x, n per row (0: none), of
+	 * type F32, E8M0 or E4M3FN. */
+	int64_t x_scales_per_row;
+	enum shunt_dtype x_scale_dtype;
+
+	/* PADDED: rows of an expert, M; 0: W * T_max (of all TP ranks). A step
+	 * that needs more answers CAPACITY on all ranks. */
+	int64_t rows_per_expert;
+	/* Each expert's rows are padded to a multiple of it; 0: 1. An expert
+	 * without rows has no padding. Padding is x 0, scale 0, weight 0,
+	 * source -1. */
+	int64_t expert_alignment;
+	/* Rows behind the last one are written like padding too. */
+	bool zero_tail;
+
+	/*
+	 * TP: P ranks that hold the same experts and bring different tokens:
+	 * P groups of W ranks (the one given to shunt_exchange_create) with
+	 * one placement, and a TP group across them for each place. A rank's
+	 * number in its TP group is that of its EP group. NULL: no TP.
+	 */
+	struct shunt_group *tp_group;
+	/* Rows of an expert in the order of TP ranks; else own ones first. */
+	bool tp_rank_order;
+
+	/* Steps may be given an elastic_info table: needs even placement, E
+	 * divisible by the MoE ranks, and no TP group. */
+	bool elastic;
+
+	enum shunt_combine_quant combine_quant;
+	/* For how many further steps the routing of a step can be used by a
+	 * cached dispatch, up to 65536; 0: depth. */
+	int32_t kept_routes;
+};
+#define SHUNT_EXCHANGE_CONFIG_INIT SHUNT_INIT(struct shunt_exchange_config)
+
+/* What an exchange needs on one rank. */
+struct shunt_exchange_sizes {
+	size_t struct_size;
+	int64_t num_local_experts; /* L; 1 on a shared rank */
+	int64_t worst_rows;        /* A in the worst case */
+	int64_t recv_rows;         /* A in force: row capacity of expand_x */
+	uint64_t window_bytes;     /* reachable by peers, all steps in flight */
+	uint64_t private_bytes;    /* tables of this rank */
+};
+#define SHUNT_EXCHANGE_SIZES_INIT SHUNT_INIT(struct shunt_exchange_sizes)
+
+/*
+ * What shunt_exchange_create() of `config` would take on `rank` of a group of
+ * num_ranks. Local, allocates nothing of that size. A is
+ *	W * T_max * K on a MoE rank, with distinct_experts min(L, K) for K,
+ *		and 0 where L = 0;
+ *	T_max * ceil(W / R) on a shared rank, with elastic T_max * W;
+ * times the size of the TP group; plus L * (expert_alignment - 1).
+ * PADDED: L * rows_per_expert.
+ * Errors: NULL_ARGUMENT, INVALID, UNSUPPORTED.
+ */
+SHUNT_EXPORT enum shunt_status shunt_exchange_query(
+	const struct shunt_exchange_config *config, int32_t rank,
+	int32_t num_ranks, struct shunt_exchange_sizes *sizes);
+
+/*
+ * Makes an exchange over `group`, or over the whole world if NULL. Collective,
+ * with a TP group over all its EP groups. Allocates everything that its steps
+ * will use.
+ *
+ * On success the caller owns *exchange and owes shunt_exchange_destroy().
+ * Blocks, up to the deadline of the config.
+ * Errors: NULL_ARGUMENT, INVALID and UNSUPPORTED (own config; the others get
+ * PEER_REFUSED); MISMATCH on every rank, naming field, ranks and values;
+ * NO_MEMORY (names needed and available; the others get PEER_REFUSED);
+ * TIMEOUT and PEER_LOST (the group can make no further exchanges: STATE from
+ * then on; make another group, under another name); STATE.
+ */
+SHUNT_EXPORT enum shunt_status shunt_exchange_create(struct shunt_world *world,
+	struct shunt_group *group, const struct shunt_exchange_config *config,
+	struct shunt_exchange **exchange);
+
+/*
+ * Frees the exchange and everything that its outputs point to. Steps in
+ * flight are given up: peers that still wait for this rank's part get
+ * PEER_REFUSED or PEER_LOST. Local: never waits for another rank. NULL is
+ * allowed.
+ */
+SHUNT_EXPORT void shunt_exchange_destroy(struct shunt_exchange *exchange);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
