@@ -1,0 +1,147 @@
+/* The words of lanes_scalar.h for AVX2: two vectors of 8. Short loads and
+ * stores go by way of a copy of 16 elements. */
+#ifndef COMBINE_LANES_AVX2_H
+#define COMBINE_LANES_AVX2_H
+
+#if defined(__AVX2__) && defined(__F16C__)
+
+#include "base/half_avx2.h"
+
+#define LANES_INLINE static inline __attribute__((always_inline))
+
+struct lanes {
+	__m256 low;
+	__m256 high;
+};
+
+LANES_INLINE struct lanes lanes_set2(float low, float high)
+{
+	return (struct lanes){_mm256_set1_ps(low), _mm256_set1_ps(high)};
+}
+
+LANES_INLINE struct lanes lanes_set(float value)
+{
+	return lanes_set2(value, value);
+}
+
+LANES_INLINE struct lanes lanes_add(struct lanes a, struct lanes b)
+{
+	return (struct lanes){
+		_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+}
+
+LANES_INLINE struct lanes lanes_mul(struct lanes a, struct lanes b)
+{
+	return (struct lanes){
+		_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+}
+
+LANES_INLINE float lanes_fold(struct lanes lanes)
+{
+	__m256 by8 = _mm256_add_ps(lanes.low, lanes.high);
+	__m128 by4 = _mm_add_ps(
+		_mm256_castps256_ps128(by8), _mm256_extractf128_ps(by8, 1));
+	__m128 by2 = _mm_add_ps(by4, _mm_movehl_ps(by4, by4));
+
+	return _mm_cvtss_f32(_mm_add_ss(by2, _mm_movehdup_ps(by2)));
+}
+
+LANES_INLINE struct lanes lanes_load(
+	enum shunt_dtype dtype, const void *x, int64_t i, int count)
+{
+	size_t width = dtype == SHUNT_DTYPE_F32 ? 4 : 2;
+	const char *at = (const char *)x + (size_t)i * width;
+	char copy[64] = {0};
+
+	if (count < 16) {
+		memcpy(copy, at, (size_t)count * width);
+		at = copy;
+	}
+	return (struct lanes){
+		half_load8(dtype, at, 0), half_load8(dtype, at, 8)};
+}
+
+/* 16 bytes from element i on. */
+LANES_INLINE __m128i lanes_bytes(const void *q, int64_t i, int count)
+{
+	const char *at = (const char *)q + i;
+	char copy[16] = {0};
+
+	if (count < 16) {
+		memcpy(copy, at, (size_t)count);
+		at = copy;
+	}
+	return _mm_loadu_si128((const void *)at);
+}
+
+LANES_INLINE struct lanes lanes_load_i8(const void *q, int64_t i, int count)
+{
+	__m128i codes = lanes_bytes(q, i, count);
+
+	return (struct lanes){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes)),
+		_mm256_cvtepi32_ps(
+			_mm256_cvtepi8_epi32(_mm_srli_si128(codes, 8)))};
+}
+
+/* 8 codes of E4M3FN, one in 32 bits; see lanes_scalar.h. */
+LANES_INLINE __m256 lanes_from_e4m3fn(__m256i codes)
+{
+	__m256i magnitude = _mm256_and_si256(codes, _mm256_set1_epi32(0x7f));
+	__m256i sign = _mm256_slli_epi32(
+		_mm256_and_si256(codes, _mm256_set1_epi32(0x80)), 24);
+	__m256i nan = _mm256_cmpeq_epi32(magnitude, _mm256_set1_epi32(0x7f));
+	__m256 value = _mm256_castsi256_ps(
+		_mm256_or_si256(sign, _mm256_slli_epi32(magnitude, 20)));
+
+	return _mm256_blendv_ps(_mm256_mul_ps(value, _mm256_set1_ps(0x1p120f)),
+		_mm256_castsi256_ps(_mm256_set1_epi32(HALF_NAN_F32)),
+		_mm256_castsi256_ps(nan));
+}
+
+LANES_INLINE struct lanes lanes_load_e4m3fn(const void *q, int64_t i, int count)
+{
+	__m128i codes = lanes_bytes(q, i, count);
+
+	return (struct lanes){lanes_from_e4m3fn(_mm256_cvtepu8_epi32(codes)),
+		lanes_from_e4m3fn(
+			_mm256_cvtepu8_epi32(_mm_srli_si128(codes, 8)))};
+}
+
+LANES_INLINE void lanes_store(enum shunt_dtype dtype, void *x, int64_t i,
+	struct lanes lanes, int count)
+{
+	size_t width = dtype == SHUNT_DTYPE_F32 ? 4 : 2;
+	char *at = (char *)x + (size_t)i * width;
+	char copy[64];
+	char *to = count < 16 ? copy : at;
+
+	half_store8(dtype, to, 0, lanes.low);
+	half_store8(dtype, to, 8, lanes.high);
+	if (count < 16)
+		memcpy(at, copy, (size_t)count * width);
+}
+
+LANES_INLINE void lanes_store_acc(
+	float *acc, int64_t i, struct lanes lanes, int count)
+{
+	if (count < 16) {
+		memcpy(acc + i, &lanes, (size_t)count * sizeof(float));
+		return;
+	}
+	_mm256_storeu_ps(acc + i, lanes.low);
+	_mm256_storeu_ps(acc + i + 8, lanes.high);
+}
+
+LANES_INLINE struct lanes lanes_round(
+	enum shunt_dtype dtype, struct lanes lanes)
+{
+	char copy[64];
+
+	if (dtype == SHUNT_DTYPE_F32)
+		return lanes;
+	lanes_store(dtype, copy, 0, lanes, 16);
+	return lanes_load(dtype, copy, 0, 16);
+}
+
+#endif
+#endif

@@ -1,0 +1,134 @@
+/*
+ * 16 lanes of f32 in plain C: the definition of lanes_avx2.h and
+ * lanes_avx512.h, which give the same bits. One file of kernels includes one
+ * of the three, then kernels_template.h, which is written in these words.
+ *
+ * Loads take the first `count` (1 .. 16) elements from element i on; lanes
+ * beyond are +0.0f, and what lies there is not touched. Types are constants at
+ * each call.
+ */
+#ifndef COMBINE_LANES_SCALAR_H
+#define COMBINE_LANES_SCALAR_H
+
+#include "base/half.h"
+
+#define LANES_INLINE static inline __attribute__((always_inline))
+
+struct lanes {
+	float v[16];
+};
+
+LANES_INLINE struct lanes lanes_set(float value)
+{
+	struct lanes lanes;
+
+	for (int j = 0; j < 16; j++)
+		lanes.v[j] = value;
+	return lanes;
+}
+
+/* The lower half of the lanes, and the upper one. */
+LANES_INLINE struct lanes lanes_set2(float low, float high)
+{
+	struct lanes lanes;
+
+	for (int j = 0; j < 16; j++)
+		lanes.v[j] = j < 8 ? low : high;
+	return lanes;
+}
+
+LANES_INLINE struct lanes lanes_add(struct lanes a, struct lanes b)
+{
+	for (int j = 0; j < 16; j++)
+		a.v[j] = a.v[j] + b.v[j];
+	return a;
+}
+
+LANES_INLINE struct lanes lanes_mul(struct lanes a, struct lanes b)
+{
+	for (int j = 0; j < 16; j++)
+		a.v[j] = a.v[j] * b.v[j];
+	return a;
+}
+
+/* Lanes i and i + 8 are added, then i and i + 4, i + 2, i + 1. */
+LANES_INLINE float lanes_fold(struct lanes lanes)
+{
+	for (int half = 8; half > 0; half /= 2)
+		for (int j = 0; j < half; j++)
+			lanes.v[j] = lanes.v[j] + lanes.v[j + half];
+	return lanes.v[0];
+}
+
+/* Elements of F32, F16 or BF16. */
+LANES_INLINE struct lanes lanes_load(
+	enum shunt_dtype dtype, const void *x, int64_t i, int count)
+{
+	struct lanes lanes = {{0.0f}};
+
+	for (int j = 0; j < count; j++)
+		lanes.v[j] = half_load(dtype, x, i + j);
+	return lanes;
+}
+
+/* Elements of int8. */
+LANES_INLINE struct lanes lanes_load_i8(const void *q, int64_t i, int count)
+{
+	const int8_t *codes = (const int8_t *)q + i;
+	struct lanes lanes = {{0.0f}};
+
+	for (int j = 0; j < count; j++)
+		lanes.v[j] = (float)codes[j];
+	return lanes;
+}
+
+/*
+ * Elements of E4M3FN. Its exponent and fraction in the place of those of f32
+ * are 2^120 too small, denormals of it included; all its values are exact.
+ */
+LANES_INLINE struct lanes lanes_load_e4m3fn(const void *q, int64_t i, int count)
+{
+	const uint8_t *codes = (const uint8_t *)q + i;
+	struct lanes lanes = {{0.0f}};
+
+	for (int j = 0; j < count; j++) {
+		uint32_t sign = (uint32_t)(codes[j] & 0x80) << 24;
+		uint32_t magnitude = (uint32_t)(codes[j] & 0x7f) << 20;
+
+		lanes.v[j] = half_float(sign | magnitude) * 0x1p120f;
+		if (magnitude == 0x7f00000)
+			lanes.v[j] = half_float(HALF_NAN_F32);
+	}
+	return lanes;
+}
+
+/* Elements i .. i + count - 1 of x become the lanes, rounded as half_store()
+ * rounds. */
+LANES_INLINE void lanes_store(enum shunt_dtype dtype, void *x, int64_t i,
+	struct lanes lanes, int count)
+{
+	for (int j = 0; j < count; j++)
+		half_store(dtype, x, i + j, lanes.v[j]);
+}
+
+/* Elements of an accumulator: as they are. */
+LANES_INLINE void lanes_store_acc(
+	float *acc, int64_t i, struct lanes lanes, int count)
+{
+	memcpy(acc + i, lanes.v, (size_t)count * sizeof(float));
+}
+
+/* f32 of the lanes rounded to the type. */
+LANES_INLINE struct lanes lanes_round(
+	enum shunt_dtype dtype, struct lanes lanes)
+{
+	if (dtype == SHUNT_DTYPE_F32)
+		return lanes;
+	for (int j = 0; j < 16; j++)
+		lanes.v[j] = dtype == SHUNT_DTYPE_F16
+				     ? half_from_f16(half_to_f16(lanes.v[j]))
+				     : half_from_bf16(half_to_bf16(lanes.v[j]));
+	return lanes;
+}
+
+#endif
