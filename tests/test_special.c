@@ -64,21 +64,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* volatile: each operation is rounded by itself, whatever the compiler. */
-static float plus(float a, float b)
-{
-	volatile float sum = a + b;
-
-	return sum;
-}
-
-static float times(float a, float b)
-{
-	volatile float product = a * b;
-
-	return product;
-}
-
 /* To the bit, but that any NaN is as good as another. */
 static void check_same(float got, float want, const char *level,
 	const char *what, int64_t hidden)
@@ -97,10 +82,11 @@ static float plain_dot(const float *a, const float *b, int64_t hidden)
 	float lanes[16] = {0};
 
 	for (int64_t h = 0; h < hidden; h++)
-		lanes[h % 16] = plus(lanes[h % 16], times(a[h], b[h]));
+		lanes[h % 16] =
+			operand_plus(lanes[h % 16], operand_times(a[h], b[h]));
 	for (int half = 8; half >= 1; half /= 2)
 		for (int i = 0; i < half; i++)
-			lanes[i] = plus(lanes[i], lanes[i + half]);
+			lanes[i] = operand_plus(lanes[i], lanes[i + half]);
 	return lanes[0];
 }
 
@@ -183,8 +169,8 @@ static void a_softmax_takes_the_larger_one_off(void **state)
 		float a1 = operand_value(OPERAND_PLAIN, &bench->random);
 		float a2 = operand_value(OPERAND_PLAIN, &bench->random);
 		float max = a1 < a2 ? a2 : a1;
-		volatile float e1 = (float)exp((double)plus(a1, -max));
-		volatile float e2 = (float)exp((double)plus(a2, -max));
+		volatile float e1 = (float)exp((double)operand_plus(a1, -max));
+		volatile float e2 = (float)exp((double)operand_plus(a2, -max));
 		volatile float sum = e1 + e2;
 		volatile float p1 = e1 / sum, p2 = e2 / sum;
 
@@ -213,12 +199,12 @@ static void check_constant(struct bench *bench, enum shunt_dtype dtype,
 	size_t bytes = (size_t)hidden * sizeof(float);
 
 	for (int64_t h = 0; h < hidden; h++) {
-		float m1 = times(constant->p1, bench->a.values[h]);
-		float m2 = times(constant->p2, bench->b.values[h]);
-		float term = plus(m1, m2);
+		float m1 = operand_times(constant->p1, bench->a.values[h]);
+		float m2 = operand_times(constant->p2, bench->b.values[h]);
+		float term = operand_plus(m1, m2);
 
-		bench->want[h] = plus(
-			bench->first[h], weight ? times(*weight, term) : term);
+		bench->want[h] = operand_plus(bench->first[h],
+			weight ? operand_times(*weight, term) : term);
 	}
 	for (int i = 0; i < bench->num_levels; i++) {
 		const struct acc_kernels *kernels = bench->levels[i];

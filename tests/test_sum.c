@@ -16,6 +16,7 @@
 #include "combine/sum.h"
 #include "reference/convert.h"
 #include "support/fence.h"
+#include "support/operand.h"
 
 #define MAX_HIDDEN 7169
 #define MAX_ROWS   40
@@ -31,14 +32,13 @@ static const enum shunt_dtype dtypes[] = {
 struct bench {
 	const struct sum_kernels *levels[SIMD_NUM_LEVELS];
 	int num_levels;
-	struct fence fences[MAX_ROWS];
+	struct operand operands[MAX_ROWS];
 	struct moat out;
 	uint64_t random;
 	enum shunt_dtype row_dtype;
 	enum shunt_dtype out_dtype;
 	int64_t hidden;
 	int64_t num_rows;
-	float values[MAX_ROWS][MAX_HIDDEN]; /* as stored in row_dtype */
 	const void *rows[MAX_ROWS];
 	float weights[MAX_ROWS];
 	uint8_t want[MAX_HIDDEN * sizeof(float)];
@@ -57,7 +57,7 @@ static int setup(void **state)
 			bench->levels[bench->num_levels++] = kernels;
 	}
 	for (int i = 0; i < MAX_ROWS; i++)
-		fence_init(&bench->fences[i], MAX_HIDDEN * sizeof(float));
+		operand_init(&bench->operands[i], MAX_HIDDEN);
 	moat_init(&bench->out, MAX_HIDDEN * sizeof(float));
 	bench->random = 88172645463325252;
 	*state = bench;
@@ -69,26 +69,10 @@ static int teardown(void **state)
 	struct bench *bench = *state;
 
 	for (int i = 0; i < MAX_ROWS; i++)
-		fence_fini(&bench->fences[i]);
+		operand_fini(&bench->operands[i]);
 	moat_fini(&bench->out);
 	free(bench);
 	return 0;
-}
-
-static uint32_t draw(struct bench *bench)
-{
-	bench->random ^= bench->random << 13;
-	bench->random ^= bench->random >> 7;
-	bench->random ^= bench->random << 17;
-	return (uint32_t)(bench->random >> 32);
-}
-
-static float from_bits(uint32_t bits)
-{
-	float value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
 }
 
 /* ---- the plain sum ------------------------------------------------------ */
@@ -99,33 +83,19 @@ static void choose_types(struct bench *bench, int pair)
 	bench->out_dtype = dtypes[pair % 3];
 }
 
-/* Rounds values[row] to the row type, puts the row in front of forbidden
- * memory, and takes it back as f32. */
-static void put_row(struct bench *bench, int64_t row, size_t gap)
-{
-	static uint8_t codes[MAX_HIDDEN * sizeof(float)];
-	size_t bytes = (size_t)bench->hidden * convert_bytes(bench->row_dtype);
-
-	convert_store(
-		bench->row_dtype, bench->values[row], bench->hidden, codes);
-	convert_load(
-		bench->row_dtype, codes, bench->hidden, bench->values[row]);
-	bench->rows[row] = fence_put(&bench->fences[row], codes, bytes, gap);
-}
-
 /* volatile: each operation is rounded by itself, whatever the compiler. */
 static float plain_sum(const struct bench *bench, bool weighted, int64_t h)
 {
 	volatile float acc = 0.0f;
 
 	for (int64_t i = 0; i < bench->num_rows; i++) {
-		volatile float term = bench->values[i][h];
+		volatile float term = bench->operands[i].values[h];
 
 		if (weighted)
 			term = bench->weights[i] * term;
 		acc = acc + term;
 	}
-	return isnan(acc) ? from_bits(0x7fc00000) : acc;
+	return isnan(acc) ? operand_from_bits(0x7fc00000) : acc;
 }
 
 static void make_want(struct bench *bench, bool weighted)
@@ -142,7 +112,8 @@ static void check_level(
 {
 	size_t width = convert_bytes(bench->out_dtype);
 	size_t bytes = (size_t)bench->hidden * width;
-	uint8_t *out = moat_open(&bench->out, bytes, draw(bench) & 63);
+	uint8_t *out = moat_open(
+		&bench->out, bytes, operand_random(&bench->random) & 63);
 
 	kernels->rows[bench->row_dtype][bench->out_dtype](out, bench->rows,
 		weighted ? bench->weights : NULL, bench->num_rows,
@@ -173,47 +144,16 @@ static void check_both(struct bench *bench)
 
 /* ---- sums --------------------------------------------------------------- */
 
-/* Kinds of values, each hard in its own way. */
-enum kind {
-	KIND_PLAIN,    /* about -4 .. 4 */
-	KIND_BITS,     /* any f32 bits, NaN and Inf among them */
-	KIND_DENORMAL, /* f32 denormals, those of f16 and around */
-	KIND_HUGE,     /* around the largest f16, and the largest f32 */
-	KIND_ZEROS,    /* signed zeros, a few values */
-	NUM_KINDS
-};
-
-static float make(struct bench *bench, enum kind kind)
-{
-	uint32_t random = draw(bench);
-	uint32_t sign = random & 0x80000000;
-	float plain = (float)(int32_t)random * 0x1p-29f;
-
-	switch (kind) {
-	case KIND_BITS:
-		return from_bits(random);
-	case KIND_DENORMAL:
-		return random & 1 ? from_bits(random & 0x80ffffff)
-				  : plain * 0x1p-24f;
-	case KIND_HUGE:
-		return random & 1 ? plain * 32768.0f
-				  : from_bits(sign | 0x7f000000 |
-					      (random & 0x7fffff));
-	case KIND_ZEROS:
-		return random & 15 ? from_bits(sign) : plain;
-	default:
-		return plain;
-	}
-}
-
-static void make_rows(struct bench *bench, enum kind kind, int64_t num_rows)
+static void make_rows(
+	struct bench *bench, enum operand_kind kind, int64_t num_rows)
 {
 	bench->num_rows = num_rows;
 	for (int64_t i = 0; i < num_rows; i++) {
-		for (int64_t h = 0; h < bench->hidden; h++)
-			bench->values[i][h] = make(bench, kind);
-		bench->weights[i] = make(bench, KIND_PLAIN);
-		put_row(bench, i, draw(bench) & 1);
+		operand_draw(&bench->operands[i], bench->row_dtype, kind,
+			bench->hidden, &bench->random);
+		bench->rows[i] = bench->operands[i].row;
+		bench->weights[i] =
+			operand_value(OPERAND_PLAIN, &bench->random);
 	}
 }
 
@@ -222,10 +162,11 @@ static void sums_of_every_kind_and_length_have_the_plain_bits(void **state)
 	struct bench *bench = *state;
 
 	for (size_t i = 0; i < NUM_SHAPES; i++)
-		for (int j = 0; j < NUM_PAIRS * NUM_KINDS; j++) {
+		for (int j = 0; j < NUM_PAIRS * OPERAND_NUM_KINDS; j++) {
 			bench->hidden = shapes[i];
-			choose_types(bench, j / NUM_KINDS);
-			make_rows(bench, (enum kind)(j % NUM_KINDS), 8);
+			choose_types(bench, j / OPERAND_NUM_KINDS);
+			make_rows(bench,
+				(enum operand_kind)(j % OPERAND_NUM_KINDS), 8);
 			check_both(bench);
 		}
 }
@@ -238,7 +179,7 @@ static void any_number_of_rows_is_summed(void **state)
 	for (int64_t num_rows = 0; num_rows <= MAX_ROWS; num_rows++)
 		for (int pair = 0; pair < NUM_PAIRS; pair++) {
 			choose_types(bench, pair);
-			make_rows(bench, KIND_PLAIN, num_rows);
+			make_rows(bench, OPERAND_PLAIN, num_rows);
 			check_both(bench);
 		}
 }
@@ -250,9 +191,9 @@ static void weights_may_be_anything(void **state)
 	struct bench *bench = *state;
 
 	bench->hidden = 353;
-	for (int i = 0; i < NUM_PAIRS * NUM_KINDS; i++) {
-		choose_types(bench, i / NUM_KINDS);
-		make_rows(bench, (enum kind)(i % NUM_KINDS), 1);
+	for (int i = 0; i < NUM_PAIRS * OPERAND_NUM_KINDS; i++) {
+		choose_types(bench, i / OPERAND_NUM_KINDS);
+		make_rows(bench, (enum operand_kind)(i % OPERAND_NUM_KINDS), 1);
 		for (int j = 0; j < 8; j++) {
 			bench->weights[0] = hard[j];
 			check_sum(bench, true);
@@ -274,10 +215,10 @@ static void every_16_bit_code_passes_through(void **state)
 			for (uint32_t i = 0; i < 4096; i++)
 				codes[i] = (uint16_t)(first + i);
 			convert_load(bench->row_dtype, codes, 4096,
-				bench->values[0]);
+				bench->operands[0].values);
 			bench->num_rows = 1;
-			bench->rows[0] = fence_put(
-				&bench->fences[0], codes, sizeof(codes), 0);
+			bench->rows[0] = fence_put(&bench->operands[0].fence,
+				codes, sizeof(codes), 0);
 			check_sum(bench, false);
 		}
 }
@@ -296,10 +237,13 @@ static void every_rounding_is_to_nearest_even(void **state)
 		for (uint32_t i = 0; i < 16 * 12; i++) {
 			choose_types(bench, out);
 			for (uint32_t h = 0; h < 4096; h++)
-				bench->values[0][h] =
-					from_bits(((i / 12 * 4096 + h) << 16) |
-						  lower[i % 12]);
-			put_row(bench, 0, 0);
+				bench->operands[0].values[h] =
+					operand_from_bits(
+						((i / 12 * 4096 + h) << 16) |
+						lower[i % 12]);
+			operand_put(&bench->operands[0], bench->row_dtype,
+				bench->hidden, 0);
+			bench->rows[0] = bench->operands[0].row;
 			check_sum(bench, false);
 		}
 }
@@ -350,8 +294,9 @@ static void products_are_rounded_before_they_are_added(void **state)
 static void a_nan_is_written_the_same_whatever_its_origin(void **state)
 {
 	const float origins[][3] = {
-		{from_bits(0xffc12345), 1.0f, 1.0f},
-		{1.0f, from_bits(0x7f800001), from_bits(0xffffffff)},
+		{operand_from_bits(0xffc12345), 1.0f, 1.0f},
+		{1.0f, operand_from_bits(0x7f800001),
+			operand_from_bits(0xffffffff)},
 		{INFINITY, -INFINITY, 1.0f},
 	};
 

@@ -76,21 +76,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* volatile: each operation is rounded by itself, whatever the compiler. */
-static float plus(float a, float b)
-{
-	volatile float sum = a + b;
-
-	return sum;
-}
-
-static float times(float a, float b)
-{
-	volatile float product = a * b;
-
-	return product;
-}
-
 /* Equal, or both NaN: accumulators may hold any. */
 static bool same(float a, float b)
 {
@@ -144,9 +129,9 @@ static void check_row(struct bench *bench, enum shunt_dtype dtype,
 	const struct operand *row = &bench->rows[0];
 
 	for (int64_t h = 0; h < hidden; h++)
-		bench->acc[h] = plus(
-			bench->first[h], weight ? times(*weight, row->values[h])
-						: row->values[h]);
+		bench->acc[h] = operand_plus(bench->first[h],
+			weight ? operand_times(*weight, row->values[h])
+			       : row->values[h]);
 	for (int i = 0; i < bench->num_levels; i++) {
 		float *acc = open_acc(bench, hidden);
 
@@ -251,8 +236,8 @@ static void check_ranks(struct bench *bench, enum shunt_dtype dtype,
 	for (int64_t h = 0; h < hidden; h++) {
 		bench->acc[h] = bench->rows[0].values[h];
 		for (int64_t i = 1; i < num_rows; i++)
-			bench->acc[h] =
-				plus(bench->acc[h], bench->rows[i].values[h]);
+			bench->acc[h] = operand_plus(
+				bench->acc[h], bench->rows[i].values[h]);
 		if (isnan(bench->acc[h]))
 			bench->acc[h] = NAN;
 	}
@@ -368,11 +353,11 @@ static void check_quantized(struct bench *bench, const struct quantized *row,
 	const float *weight, int64_t hidden)
 {
 	for (int64_t h = 0; h < hidden; h++) {
-		float value = times(row->values[h],
+		float value = operand_times(row->values[h],
 			row->scale_values[h / row->form->group]);
 
-		bench->acc[h] = plus(bench->first[h],
-			weight ? times(*weight, value) : value);
+		bench->acc[h] = operand_plus(bench->first[h],
+			weight ? operand_times(*weight, value) : value);
 	}
 	for (int i = 0; i < bench->num_levels; i++) {
 		const struct acc_kernels *kernels = bench->levels[i];

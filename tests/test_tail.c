@@ -73,21 +73,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* volatile: each operation is rounded by itself, whatever the compiler. */
-static float plus(float a, float b)
-{
-	volatile float sum = a + b;
-
-	return sum;
-}
-
-static float times(float a, float b)
-{
-	volatile float product = a * b;
-
-	return product;
-}
-
 static float canonical(float value)
 {
 	return isnan(value) ? operand_from_bits(0x7fc00000) : value;
@@ -104,14 +89,15 @@ static void plain_add(struct bench *bench, bool has_residual)
 		float z = bench->acc[h];
 
 		if (has_residual)
-			z = plus(z, bench->residual.values[h]);
+			z = operand_plus(z, bench->residual.values[h]);
 		bench->z[h] = z;
 		out[h] = canonical(z);
-		lanes[h % 16] = plus(lanes[h % 16], times(z, z));
+		lanes[h % 16] =
+			operand_plus(lanes[h % 16], operand_times(z, z));
 	}
 	for (int half = 8; half >= 1; half /= 2)
 		for (int i = 0; i < half; i++)
-			lanes[i] = plus(lanes[i], lanes[i + half]);
+			lanes[i] = operand_plus(lanes[i], lanes[i + half]);
 	bench->squares = lanes[0];
 	convert_store(bench->dtype, out, bench->hidden, bench->want_out);
 }
@@ -121,11 +107,12 @@ static void plain_norm(struct bench *bench)
 	static float norm[MAX_HIDDEN];
 
 	for (int64_t h = 0; h < bench->hidden; h++)
-		norm[h] = canonical(times(bench->z[h], bench->rstd));
+		norm[h] = canonical(operand_times(bench->z[h], bench->rstd));
 	convert_store(bench->dtype, norm, bench->hidden, bench->want_norm);
 	convert_load(bench->dtype, bench->want_norm, bench->hidden, norm);
 	for (int64_t h = 0; h < bench->hidden; h++)
-		norm[h] = canonical(times(norm[h], bench->gamma.values[h]));
+		norm[h] = canonical(
+			operand_times(norm[h], bench->gamma.values[h]));
 	convert_store(bench->dtype, norm, bench->hidden, bench->want_norm);
 }
 
@@ -263,7 +250,7 @@ static void the_norm_is_taken_from_the_unrounded_sum(void **state)
 
 		assert_int_equal(out, 0x3f80);
 		assert_true(z == 1.0f + 0x1p-9f);
-		assert_true(squares == times(z, z));
+		assert_true(squares == operand_times(z, z));
 		kernels->tail_norm[SHUNT_DTYPE_BF16][SHUNT_DTYPE_F32](
 			&out, &z, 1.0f, bench->gamma.row, 1);
 		assert_int_equal(out, 0x3fc0);

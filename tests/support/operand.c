@@ -25,6 +25,20 @@ void operand_fini(struct operand *operand)
 	free(operand->values);
 }
 
+float operand_plus(float a, float b)
+{
+	volatile float sum = a + b;
+
+	return sum;
+}
+
+float operand_times(float a, float b)
+{
+	volatile float product = a * b;
+
+	return product;
+}
+
 float operand_from_bits(uint32_t bits)
 {
 	float value;

@@ -45,6 +45,10 @@ void operand_put(struct operand *operand, enum shunt_dtype dtype,
 uint32_t operand_random(uint64_t *random);
 float operand_value(enum operand_kind kind, uint64_t *random);
 
+/* a + b and a * b, each rounded by itself, whatever the compiler. */
+float operand_plus(float a, float b);
+float operand_times(float a, float b);
+
 float operand_from_bits(uint32_t bits);
 uint32_t operand_to_bits(float value);
 
