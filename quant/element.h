@@ -1,6 +1,6 @@
 /*
- * The rules for one element, in plain C: what the scalar kernels are made of,
- * and what the vector kernels use for tails.
+ * The rules for one element, and for the scale of a group, in plain C: what
+ * the scalar kernels are made of, and what the vector kernels use for tails.
  */
 #ifndef QUANT_ELEMENT_H
 #define QUANT_ELEMENT_H
@@ -9,17 +9,51 @@
 #include <stdint.h>
 
 #include "base/half.h"
-#include "quant/kernels.h"
+#include "quant/code.h"
+#include "quant/decode.h"
+#include "quant/row.h"
+
+/* Where elements come from. */
+struct element_source {
+	const void *x;
+	const float *smooth; /* or NULL */
+	const float *fixed;  /* or NULL */
+	bool fixed_is_one;
+};
+
+/* What they become. */
+struct element_target {
+	void *q;
+	float factor; /* y is multiplied by it; 0: q = 0 for finite y */
+	bool scaled;  /* by the factor; else it is 1, or 0 */
+	bool clamped; /* a finite product may be too large */
+	bool special; /* there may be NaN and Inf */
+	float low;    /* of I8 */
+};
+
+/* y of element i: x alone, or times its smooth and its static scale. */
+CODE_INLINE float element_load(
+	enum shunt_dtype dtype, const struct element_source *source, int64_t i)
+{
+	float y = half_load(dtype, source->x, i);
+
+	if (source->smooth)
+		y *= half_load(SHUNT_DTYPE_F32, source->smooth, i);
+	if (source->fixed)
+		y *= half_load(SHUNT_DTYPE_F32, source->fixed,
+			source->fixed_is_one ? 0 : i);
+	return y;
+}
 
 /* The bits of abs(y). As integers they order like the numbers; Inf is
  * HALF_F32_INF and NaN is above it. */
-static inline uint32_t element_magnitude(float y)
+CODE_INLINE uint32_t element_magnitude(float y)
 {
 	return half_bits(y) & HALF_F32_ABS;
 }
 
 /* Counts y if it is not finite. */
-static inline void element_count(float y, struct quant_tally *tally)
+CODE_INLINE void element_count(float y, struct quant_tally *tally)
 {
 	uint32_t magnitude = element_magnitude(y);
 
@@ -27,13 +61,65 @@ static inline void element_count(float y, struct quant_tally *tally)
 	tally->inf_elements += magnitude == HALF_F32_INF;
 }
 
-/*
- * What a finite y is multiplied by; 0, with scale 0, if the row has no finite
- * element but zeros, or so small ones that 127 / amax is not finite.
- */
-static inline float element_int8_factor(float amax, float *scale)
+/* The code of y. */
+CODE_INLINE uint8_t element_encode(
+	enum shunt_dtype code, const struct element_target *target, float y)
 {
-	float factor = 127.0f / amax;
+	uint32_t magnitude = element_magnitude(y);
+
+	if (magnitude > HALF_F32_INF)
+		return code_nan(code);
+	if (magnitude < HALF_F32_INF) {
+		if (target->factor == 0.0f)
+			return 0;
+		if (target->scaled)
+			y *= target->factor;
+	}
+	if (code == SHUNT_DTYPE_I8)
+		return code_encode_int8(y, target->low);
+	return code_encode_float(code, y);
+}
+
+/* Elements [i, end) of q; i is even with E2M1. */
+CODE_INLINE void element_encode_span(enum shunt_dtype dtype,
+	enum shunt_dtype code, const struct element_source *source,
+	const struct element_target *target, int64_t i, int64_t end)
+{
+	uint8_t *q = target->q;
+
+	for (; i < end; i++) {
+		uint8_t next = element_encode(
+			code, target, element_load(dtype, source, i));
+
+		if (code != SHUNT_DTYPE_E2M1)
+			q[i] = next;
+		else if (i % 2 == 0)
+			q[i / 2] = next;
+		else
+			q[i / 2] = (uint8_t)(q[i / 2] | next << 4);
+	}
+}
+
+/* Elements [i, end) of x, times `scale` or, if not NULL, their own scales. */
+CODE_INLINE void element_decode_span(enum shunt_dtype dtype,
+	enum shunt_dtype code, const struct quant_codes *codes, float scale,
+	const void *scales, int64_t i, int64_t end)
+{
+	for (; i < end; i++) {
+		float s =
+			scales ? half_load(SHUNT_DTYPE_F32, scales, i) : scale;
+
+		half_store(dtype, codes->x, i,
+			decode_element(code, codes->q, i) * s);
+	}
+}
+
+/* What y is multiplied by, and the scale that undoes it; both 0 if amax is 0,
+ * or so small that FMAX / amax is not finite. */
+CODE_INLINE float element_factor(
+	enum shunt_dtype code, float amax, float *scale)
+{
+	float factor = code_max(code) / amax;
 
 	if (amax == 0.0f || !isfinite(factor))
 		factor = 0.0f;
@@ -41,26 +127,37 @@ static inline float element_int8_factor(float amax, float *scale)
 	return factor;
 }
 
-/* q of y. Of a finite y the product never rounds beyond 127, because y is not
- * above amax: the clamp is for Inf. */
-static inline int8_t element_int8(float y, float factor)
+/* The same with the scale rounded up to a power of two, 2^-127 or more. Its
+ * exponent field is its E8M0 code, that of 2^-127 (a denormal) too. */
+CODE_INLINE float element_factor_pow2(
+	enum shunt_dtype code, float amax, float *scale)
 {
-	uint32_t magnitude = element_magnitude(y);
+	const uint32_t least = 0x00400000;
+	uint32_t bits;
 
-	if (magnitude > HALF_F32_INF)
-		return 0;
-	if (magnitude == HALF_F32_INF)
-		return y > 0.0f ? 127 : -127;
-	return (int8_t)lrintf(y * factor);
+	if (element_factor(code, amax, scale) == 0.0f)
+		return 0.0f;
+	bits = half_bits(*scale);
+	*scale = half_float(
+		bits <= least ? least : (bits + 0x7fffff) & 0xff800000);
+	return 1.0f / *scale;
 }
 
-/* y of element i: x alone, or times its smooth scale. */
-static inline float element_load(
-	enum shunt_dtype dtype, const void *x, const float *smooth, int64_t i)
+/* The MX code of a block. */
+CODE_INLINE uint8_t element_mx_code(enum shunt_dtype code, uint32_t magnitude)
 {
-	float value = half_load(dtype, x, i);
+	uint32_t exponent = magnitude >> 23;
+	uint32_t emax = code == SHUNT_DTYPE_E4M3FN ? 8
+			: code == SHUNT_DTYPE_E5M2 ? 15
+						   : 2;
 
-	return smooth ? value * smooth[i] : value;
+	return (uint8_t)(exponent > emax ? exponent - emax : 0);
+}
+
+/* What its elements are multiplied by: 2^(127 - code). */
+CODE_INLINE float element_mx_factor(uint8_t code)
+{
+	return half_float((254u - code) << 23);
 }
 
 #endif

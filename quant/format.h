@@ -12,6 +12,7 @@
 #include <shunt/types.h>
 
 #include "quant/kernels.h"
+#include "quant/row.h"
 
 struct quant_format {
 	enum shunt_dtype row_dtype;
@@ -29,21 +30,6 @@ struct quant_format {
 /* The format of a legal combination; see shunt_quant_query() for what is. */
 struct quant_format quant_format_of(enum shunt_quant quant,
 	enum shunt_scale_form form, enum shunt_dtype dtype, int64_t hidden);
-
-/* One row, for a kernel. */
-struct quant_row {
-	void *q;             /* row_bytes, any alignment */
-	void *scales;        /* num_scales, dense, any alignment; NULL: none */
-	float *row_scale;    /* NVFP4 */
-	const void *x;       /* `hidden` elements of the type of the kernel */
-	const float *smooth; /* (hidden) or NULL */
-	const float *fixed;  /* static modes: the scales ... */
-	bool fixed_is_one;   /* ... one for all, or (hidden) */
-	int64_t hidden;
-	struct quant_tally *tally; /* kernels add to it */
-};
-
-typedef void quant_row_fn(const struct quant_row *row);
 
 /*
  * The kernel of a mode for rows of `dtype` (F32, F16, BF16), of the best table;

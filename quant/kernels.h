@@ -2,9 +2,10 @@
  * The row kernels of quantization, one table per instruction set. All tables
  * give the same bits; docs/numerics.md defines them.
  *
- * Tables are indexed by enum shunt_dtype: F32, F16 and BF16 are filled, the
- * rest is NULL. The caller has called fpenv_enter(). No kernel reads or
- * writes outside the ranges it is given, and none needs any alignment.
+ * Tables are indexed by enum shunt_quant, shunt_scale_form (0 where it does not
+ * matter) and shunt_dtype; format.h is the door to them. The caller has called
+ * fpenv_enter(). No kernel reads or writes outside the ranges it is given, and
+ * none needs any alignment.
  */
 #ifndef QUANT_KERNELS_H
 #define QUANT_KERNELS_H
@@ -14,28 +15,17 @@
 #include <shunt/types.h>
 
 #include "base/simd.h"
-
-#define QUANT_NUM_DTYPES 4 /* SHUNT_DTYPE_NONE .. SHUNT_DTYPE_BF16 */
-
-/* Elements that were not finite; kernels add to it. */
-struct quant_tally {
-	uint64_t nan_elements;
-	uint64_t inf_elements;
-};
+#include "quant/row.h"
 
 struct quant_kernels {
 	const char *name;
-	/*
-	 * Dynamic int8 of one row of `hidden` >= 1 elements: fills q[hidden]
-	 * and *scale. `smooth` (hidden elements) multiplies x, or is NULL.
-	 * Reads x twice in a row, from memory once.
-	 */
+	/* INT8 by plain arguments; scales and counts as of the others. */
 	void (*int8_row[QUANT_NUM_DTYPES])(int8_t *q, float *scale,
 		const void *x, const float *smooth, int64_t hidden,
 		struct quant_tally *tally);
-	/* The way back: x[i] = f32(q[i]) * scale, rounded to the type of x. */
-	void (*int8_dequantize_row[QUANT_NUM_DTYPES])(
-		void *x, const int8_t *q, float scale, int64_t hidden);
+	quant_row_fn *row[QUANT_NUM_MODES][QUANT_NUM_FORMS][QUANT_NUM_DTYPES];
+	quant_codes_fn
+		*back[QUANT_NUM_MODES][QUANT_NUM_FORMS][QUANT_NUM_DTYPES];
 	/*
 	 * Copies `bytes` from src, hot in cache, to each of num_dst places.
 	 * No two ranges overlap.

@@ -148,11 +148,16 @@ static void dequantize_int8(
 	int64_t bytes = dtype_bytes(rows->dtype);
 	struct fpenv caller = fpenv_enter();
 
-	for (int64_t row = 0; row < rows->num_rows; row++)
-		kernels->int8_dequantize_row[rows->dtype](
-			(char *)args->x + row * rows->x_stride * bytes,
-			(const int8_t *)args->q + row * rows->q_stride,
-			((const float *)args->scales)[row], rows->hidden);
+	for (int64_t row = 0; row < rows->num_rows; row++) {
+		const struct quant_codes codes = {
+			.x = (char *)args->x + row * rows->x_stride * bytes,
+			.q = (const int8_t *)args->q + row * rows->q_stride,
+			.scales = (const float *)args->scales + row,
+			.hidden = rows->hidden,
+		};
+
+		kernels->back[SHUNT_QUANT_INT8][0][rows->dtype](&codes);
+	}
 	fpenv_leave(&caller);
 }
 

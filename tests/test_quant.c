@@ -424,7 +424,8 @@ static void check_dequantize(struct bench *bench,
 			values[i] = from_bits(0x7fc00000);
 	}
 	convert_store(dtype, values, hidden, want);
-	kernels->int8_dequantize_row[dtype](out, in, scale, hidden);
+	kernels->back[SHUNT_QUANT_INT8][0][dtype](&(struct quant_codes){
+		.x = out, .q = in, .scales = &scale, .hidden = hidden});
 	moat_check(&bench->q);
 	assert_memory_equal(out, want, bytes);
 }

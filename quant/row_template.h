@@ -1,0 +1,302 @@
+/*
+ * The row kernels of one instruction set, written over three operations that
+ * the including file has defined before, as always-inline functions (`dtype`,
+ * `code` and the fields of *target are constants where that helps):
+ *
+ *	uint32_t span_top(dtype, source, first, end)
+ *		the largest magnitude of elements [first, end), as bits, Inf
+ *		and NaN included
+ *	uint32_t span_finite(dtype, source, first, end, tally)
+ *		the largest finite one; adds to the tally
+ *	void span_encode(dtype, code, source, target, first, end)
+ *		their codes
+ *
+ * A group is read twice: to find its top, from memory, and to encode, from the
+ * first-level cache. NaN and Inf show in the top, so that only groups that
+ * have some pay for them.
+ */
+#include <string.h>
+
+#include "quant/decode.h"
+#include "quant/element.h"
+#include "quant/table.h"
+
+/* The paths that are rarely taken, one function each for all modes. */
+#define ROW_RARE(dtype, type)                                            \
+	static __attribute__((noinline))                                 \
+	uint32_t rare_finite_##type(const struct element_source *source, \
+		int64_t first, int64_t end, struct quant_tally *tally)   \
+	{                                                                \
+		return span_finite(                                      \
+			SHUNT_DTYPE_##dtype, source, first, end, tally); \
+	}                                                                \
+	ROW_RARE_ENCODE(dtype, type, I8, i8)                             \
+	ROW_RARE_ENCODE(dtype, type, E4M3FN, e4m3fn)                     \
+	ROW_RARE_ENCODE(dtype, type, E5M2, e5m2)                         \
+	ROW_RARE_ENCODE(dtype, type, E2M1, e2m1)
+#define ROW_RARE_ENCODE(dtype, type, code, name)                             \
+	static __attribute__((noinline)) void rare_encode_##name##_##type(   \
+		const struct element_source *source,                         \
+		const struct element_target *given, int64_t first,           \
+		int64_t end)                                                 \
+	{                                                                    \
+		struct element_target target = *given;                       \
+                                                                             \
+		target.special = true;                                       \
+		target.scaled = true;                                        \
+		target.clamped = true;                                       \
+		span_encode(SHUNT_DTYPE_##dtype, SHUNT_DTYPE_##code, source, \
+			&target, first, end);                                \
+	}
+#define ROW_RARE_ENCODES(type)                                    \
+	{                                                         \
+		[SHUNT_DTYPE_I8] = rare_encode_i8_##type,         \
+		[SHUNT_DTYPE_E4M3FN] = rare_encode_e4m3fn_##type, \
+		[SHUNT_DTYPE_E5M2] = rare_encode_e5m2_##type,     \
+		[SHUNT_DTYPE_E2M1] = rare_encode_e2m1_##type,     \
+	}
+
+ROW_RARE(F32, f32)
+ROW_RARE(F16, f16)
+ROW_RARE(BF16, bf16)
+
+static uint32_t (*const rare_finite[QUANT_NUM_DTYPES])(
+	const struct element_source *source, int64_t first, int64_t end,
+	struct quant_tally *tally) = QUANT_TABLE(rare_finite);
+
+static void (*const rare_encode[QUANT_NUM_DTYPES][SHUNT_DTYPE_E8M0])(
+	const struct element_source *source,
+	const struct element_target *target, int64_t first, int64_t end) = {
+	[SHUNT_DTYPE_F32] = ROW_RARE_ENCODES(f32),
+	[SHUNT_DTYPE_F16] = ROW_RARE_ENCODES(f16),
+	[SHUNT_DTYPE_BF16] = ROW_RARE_ENCODES(bf16),
+};
+
+/* The largest finite magnitude of a span; `special` tells whether there were
+ * others. */
+QUANT_INLINE uint32_t row_finite(enum shunt_dtype dtype,
+	const struct element_source *source, int64_t first, int64_t end,
+	struct quant_tally *tally, bool *special)
+{
+	uint32_t top = span_top(dtype, source, first, end);
+
+	*special = top >= HALF_F32_INF;
+	if (__builtin_expect(*special, 0))
+		top = rare_finite[dtype](source, first, end, tally);
+	return top;
+}
+
+QUANT_INLINE void row_encode(enum shunt_dtype dtype, enum shunt_dtype code,
+	const struct element_source *source,
+	const struct element_target *target, bool special, int64_t first,
+	int64_t end)
+{
+	if (__builtin_expect(special || target->factor == 0.0f, 0))
+		rare_encode[dtype][code](source, target, first, end);
+	else
+		span_encode(dtype, code, source, target, first, end);
+}
+
+/* One scale, at any alignment. */
+QUANT_INLINE void row_put_f32(void *scales, int64_t index, float scale)
+{
+	memcpy((char *)scales + 4 * index, &scale, sizeof(scale));
+}
+
+/* ---- dynamic, by row or group ------------------------------------------ */
+
+QUANT_INLINE void dynamic_group(enum shunt_dtype dtype, enum shunt_dtype code,
+	enum shunt_scale_form form, const struct quant_row *row,
+	const struct element_source *source, int64_t index, int64_t first,
+	int64_t end)
+{
+	struct element_target target = {
+		.q = row->q,
+		.scaled = true,
+		.low = -127.0f,
+	};
+	bool special;
+	float scale;
+	float amax = half_float(
+		row_finite(dtype, source, first, end, row->tally, &special));
+
+	if (form == SHUNT_SCALE_F32)
+		target.factor = element_factor(code, amax, &scale);
+	else
+		target.factor = element_factor_pow2(code, amax, &scale);
+	if (form == SHUNT_SCALE_E8M0)
+		((uint8_t *)row->scales)[index] =
+			(uint8_t)(half_bits(scale) >> 23);
+	else
+		row_put_f32(row->scales, index, scale);
+	row_encode(dtype, code, source, &target, special, first, end);
+}
+
+/* The last group may be short; the others have a constant length. */
+QUANT_INLINE void dynamic_groups(enum shunt_dtype dtype, enum shunt_dtype code,
+	enum shunt_scale_form form, int64_t group, const struct quant_row *row,
+	const struct element_source *source)
+{
+	int64_t first = 0, index = 0;
+
+	for (; row->hidden - first >= group; first += group)
+		dynamic_group(dtype, code, form, row, source, index++, first,
+			first + group);
+	if (first < row->hidden)
+		dynamic_group(dtype, code, form, row, source, index, first,
+			row->hidden);
+}
+
+/* Two copies, so that no loop asks for smooth. */
+QUANT_INLINE void dynamic_row(enum shunt_dtype dtype, enum shunt_dtype code,
+	const struct quant_row *row)
+{
+	const struct element_source plain = {.x = row->x};
+	const struct element_source smoothed = {
+		.x = row->x,
+		.smooth = row->smooth,
+	};
+
+	if (row->smooth)
+		dynamic_group(dtype, code, SHUNT_SCALE_F32, row, &smoothed, 0,
+			0, row->hidden);
+	else
+		dynamic_group(dtype, code, SHUNT_SCALE_F32, row, &plain, 0, 0,
+			row->hidden);
+}
+
+QUANT_INLINE void dynamic_group_row(enum shunt_dtype dtype,
+	enum shunt_dtype code, enum shunt_scale_form form,
+	const struct quant_row *row)
+{
+	const struct element_source plain = {.x = row->x};
+	const struct element_source smoothed = {
+		.x = row->x,
+		.smooth = row->smooth,
+	};
+
+	if (row->smooth)
+		dynamic_groups(dtype, code, form, 128, row, &smoothed);
+	else
+		dynamic_groups(dtype, code, form, 128, row, &plain);
+}
+
+/* ---- static ------------------------------------------------------------ */
+
+QUANT_INLINE void static_row(enum shunt_dtype dtype, enum shunt_dtype code,
+	const struct quant_row *row)
+{
+	const struct element_source source = {
+		.x = row->x,
+		.smooth = row->smooth,
+		.fixed = row->fixed,
+		.fixed_is_one = row->fixed_is_one,
+	};
+	struct element_target target = {
+		.q = row->q,
+		.factor = 1.0f,
+		.clamped = true,
+		.low = -128.0f,
+	};
+	bool special;
+
+	row_finite(dtype, &source, 0, row->hidden, row->tally, &special);
+	row_encode(dtype, code, &source, &target, special, 0, row->hidden);
+}
+
+/* ---- MX ---------------------------------------------------------------- */
+
+QUANT_INLINE void mx_block(enum shunt_dtype dtype, enum shunt_dtype code,
+	const struct quant_row *row, const struct element_source *source,
+	int64_t index, int64_t first, int64_t end)
+{
+	struct element_target target = {
+		.q = row->q,
+		.scaled = true,
+		.clamped = true,
+	};
+	bool special;
+	uint8_t scale = element_mx_code(code,
+		row_finite(dtype, source, first, end, row->tally, &special));
+
+	((uint8_t *)row->scales)[index] = scale;
+	target.factor = element_mx_factor(scale);
+	row_encode(dtype, code, source, &target, special, first, end);
+}
+
+QUANT_INLINE void mx_row(enum shunt_dtype dtype, enum shunt_dtype code,
+	const struct quant_row *row)
+{
+	const struct element_source source = {.x = row->x};
+	int64_t first = 0, index = 0;
+
+	for (; row->hidden - first >= 32; first += 32)
+		mx_block(dtype, code, row, &source, index++, first, first + 32);
+	if (first < row->hidden)
+		mx_block(
+			dtype, code, row, &source, index++, first, row->hidden);
+	if (index % 2)
+		((uint8_t *)row->scales)[index] = 0;
+}
+
+/* ---- NVFP4 ------------------------------------------------------------- */
+
+/* The factors of a row, both 0 if its finite elements become 0. */
+struct nvfp4_factors {
+	float enc;
+	float dec;
+};
+
+/* A block's code, and what its elements are multiplied by. */
+QUANT_INLINE uint8_t nvfp4_code(
+	const struct nvfp4_factors *factors, float amax, float *factor)
+{
+	uint8_t code = code_encode_float(
+		SHUNT_DTYPE_E4M3FN, amax / 6.0f * factors->enc);
+
+	*factor = 1.0f / (decode_e4m3fn(code) * factors->dec);
+	if (isfinite(*factor))
+		return code;
+	*factor = 0.0f;
+	return 0;
+}
+
+QUANT_INLINE void nvfp4_block(enum shunt_dtype dtype,
+	const struct quant_row *row, const struct nvfp4_factors *factors,
+	const struct element_source *source, int64_t first, int64_t end)
+{
+	struct element_target target = {
+		.q = row->q,
+		.scaled = true,
+		.clamped = true,
+	};
+	struct quant_tally counted = {0}; /* with the row already */
+	bool special;
+	float amax = half_float(
+		row_finite(dtype, source, first, end, &counted, &special));
+
+	((uint8_t *)row->scales)[first / 16] =
+		nvfp4_code(factors, amax, &target.factor);
+	row_encode(
+		dtype, SHUNT_DTYPE_E2M1, source, &target, special, first, end);
+}
+
+QUANT_INLINE void nvfp4_row(enum shunt_dtype dtype, const struct quant_row *row)
+{
+	const struct element_source source = {.x = row->x};
+	struct nvfp4_factors factors;
+	int64_t first = 0;
+	bool special;
+	float amax = half_float(row_finite(
+		dtype, &source, 0, row->hidden, row->tally, &special));
+
+	factors.enc = 2688.0f / amax;
+	if (amax == 0.0f || !isfinite(factors.enc))
+		factors.enc = 0.0f;
+	factors.dec = factors.enc == 0.0f ? 0.0f : 1.0f / factors.enc;
+	row_put_f32(row->row_scale, 0, factors.dec);
+	for (; row->hidden - first >= 16; first += 16)
+		nvfp4_block(dtype, row, &factors, &source, first, first + 16);
+	if (first < row->hidden)
+		nvfp4_block(dtype, row, &factors, &source, first, row->hidden);
+}
