@@ -19,6 +19,7 @@
 #include <shunt/types.h>
 
 #include "base/simd.h"
+#include "quant/row.h"
 
 /* By element type: F32, F16 and BF16 are filled, the rest is NULL. */
 #define ACC_NUM_DTYPES 4
@@ -53,6 +54,18 @@ struct acc_kernels {
 	void (*add_quantized[ACC_NUM_QUANTS][ACC_NUM_DTYPES])(float *acc,
 		const void *q, const void *scales, const float *weight,
 		int64_t hidden);
+
+	/*
+	 * A row in INT8_8 and in INT8_128: per group sc = amax / 127 over its
+	 * finite elements, q = row / sc to nearest even, held in -127 .. 127;
+	 * sc 0 gives q 0, NaN 0, Inf +-127. Scales are sc, rounded to the type
+	 * of the row, and in f32. NaN and Inf are counted. q (hidden) and the
+	 * scales, dense, may have any alignment.
+	 */
+	void (*quantize_int8_8[ACC_NUM_DTYPES])(void *q, void *scales,
+		const void *row, int64_t hidden, struct quant_tally *tally);
+	void (*quantize_int8_128[ACC_NUM_DTYPES])(void *q, void *scales,
+		const void *row, int64_t hidden, struct quant_tally *tally);
 
 	/* out = round(acc). */
 	void (*store[ACC_NUM_DTYPES])(

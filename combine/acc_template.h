@@ -184,6 +184,83 @@ LANES_INLINE void add_quantized(enum shunt_combine_quant quant,
 			(int)(hidden - h));
 }
 
+LANES_INLINE struct lanes load_finite(enum shunt_dtype dtype, const void *row,
+	int64_t h, int count, struct quant_tally *tally)
+{
+	uint32_t nan, odd;
+	struct lanes values =
+		lanes_finite(lanes_load(dtype, row, h, count), &nan, &odd);
+
+	if (odd) {
+		tally->nan_elements += (uint64_t)__builtin_popcount(nan);
+		tally->inf_elements += (uint64_t)__builtin_popcount(odd ^ nan);
+	}
+	return values;
+}
+
+/* Two groups of 8, or a shorter last one. */
+LANES_INLINE void quantize_8_at(enum shunt_dtype dtype, void *q, void *scales,
+	const void *row, int64_t h, int count, struct quant_tally *tally)
+{
+	struct lanes values = lanes_load(dtype, row, h, count);
+	float low, high;
+
+	lanes_top(load_finite(dtype, row, h, count, tally), &low, &high);
+	low = low / 127.0f;
+	high = high / 127.0f;
+	lanes_store_i8(q, h, values, lanes_set2(low, high), count);
+	half_store(dtype, scales, h / 8, low);
+	if (count > 8)
+		half_store(dtype, scales, h / 8 + 1, high);
+}
+
+LANES_INLINE void quantize_int8_8(enum shunt_dtype dtype, void *q, void *scales,
+	const void *row, int64_t hidden, struct quant_tally *tally)
+{
+	int64_t h = 0;
+
+	for (; h + 16 <= hidden; h += 16)
+		quantize_8_at(dtype, q, scales, row, h, 16, tally);
+	if (h < hidden)
+		quantize_8_at(
+			dtype, q, scales, row, h, (int)(hidden - h), tally);
+}
+
+/* One group: elements first .. end - 1. Returns its scale. */
+LANES_INLINE float quantize_group(enum shunt_dtype dtype, void *q,
+	const void *row, int64_t first, int64_t end, struct quant_tally *tally)
+{
+	int64_t whole = first + (end - first) / 16 * 16;
+	int rest = (int)(end - whole);
+	struct lanes top = lanes_set(0.0f);
+	float low, high, scale;
+
+	for (int64_t h = first; h < whole; h += 16)
+		top = lanes_larger(top, load_finite(dtype, row, h, 16, tally));
+	if (rest)
+		top = lanes_larger(
+			top, load_finite(dtype, row, whole, rest, tally));
+	lanes_top(top, &low, &high);
+	scale = (low > high ? low : high) / 127.0f;
+	for (int64_t h = first; h < whole; h += 16)
+		lanes_store_i8(q, h, lanes_load(dtype, row, h, 16),
+			lanes_set(scale), 16);
+	if (rest)
+		lanes_store_i8(q, whole, lanes_load(dtype, row, whole, rest),
+			lanes_set(scale), rest);
+	return scale;
+}
+
+LANES_INLINE void quantize_int8_128(enum shunt_dtype dtype, void *q,
+	void *scales, const void *row, int64_t hidden,
+	struct quant_tally *tally)
+{
+	for (int64_t h = 0; h < hidden; h += 128)
+		half_store(SHUNT_DTYPE_F32, scales, h / 128,
+			quantize_group(dtype, q, row, h,
+				h + 128 < hidden ? h + 128 : hidden, tally));
+}
+
 /* ---- the fused tail ------------------------------------------------------ */
 
 /* Returns `squares` with those of elements h .. h + count - 1. */
@@ -291,6 +368,18 @@ LANES_INLINE void tail_norm(enum shunt_dtype dtype,
 		return tail_add(                                              \
 			SHUNT_DTYPE_##NAME, out, acc, residual, hidden);      \
 	}                                                                     \
+	static void quantize_int8_8_##name(void *q, void *scales,             \
+		const void *row, int64_t hidden, struct quant_tally *tally)   \
+	{                                                                     \
+		quantize_int8_8(                                              \
+			SHUNT_DTYPE_##NAME, q, scales, row, hidden, tally);   \
+	}                                                                     \
+	static void quantize_int8_128_##name(void *q, void *scales,           \
+		const void *row, int64_t hidden, struct quant_tally *tally)   \
+	{                                                                     \
+		quantize_int8_128(                                            \
+			SHUNT_DTYPE_##NAME, q, scales, row, hidden, tally);   \
+	}                                                                     \
 	ACC_DEFINE_QUANT(int8_8, INT8_8, name, NAME)                          \
 	ACC_DEFINE_NORM(name, NAME, f32, F32)
 
@@ -325,6 +414,8 @@ ACC_DEFINE_QUANT(mxfp8, MXFP8, any, NONE)
 				ACC_ANY(add_e4m3fn_128),                       \
 			[SHUNT_COMBINE_QUANT_MXFP8] = ACC_ANY(add_mxfp8),      \
 	},                                                                     \
+	.quantize_int8_8 = ACC_KERNEL(quantize_int8_8),                        \
+	.quantize_int8_128 = ACC_KERNEL(quantize_int8_128),                    \
 	.store = ACC_KERNEL(store), .sum_ranks = ACC_KERNEL(sum_ranks),        \
 	.dot = ACC_KERNEL(dot), .tail_add = ACC_KERNEL(tail_add),              \
 	.tail_norm = ACC_BY_TYPE({[SHUNT_DTYPE_F32] = tail_norm_f32_f32},      \

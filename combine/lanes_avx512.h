@@ -6,6 +6,8 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && \
 	defined(__AVX512DQ__)
 
+#include <math.h>
+
 #include "base/half_avx512.h"
 
 #define LANES_INLINE static inline __attribute__((always_inline))
@@ -46,6 +48,39 @@ LANES_INLINE float lanes_fold(struct lanes lanes)
 	return _mm_cvtss_f32(_mm_add_ss(by2, _mm_movehdup_ps(by2)));
 }
 
+LANES_INLINE float lanes_top8(__m256 value)
+{
+	__m256 by8 = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), value);
+	__m128 by4 = _mm_max_ps(
+		_mm256_castps256_ps128(by8), _mm256_extractf128_ps(by8, 1));
+	__m128 by2 = _mm_max_ps(by4, _mm_movehl_ps(by4, by4));
+
+	return _mm_cvtss_f32(_mm_max_ss(by2, _mm_movehdup_ps(by2)));
+}
+
+LANES_INLINE void lanes_top(struct lanes lanes, float *low, float *high)
+{
+	*low = lanes_top8(_mm512_castps512_ps256(lanes.v));
+	*high = lanes_top8(_mm512_extractf32x8_ps(lanes.v, 1));
+}
+
+LANES_INLINE struct lanes lanes_larger(struct lanes a, struct lanes b)
+{
+	return (struct lanes){
+		_mm512_max_ps(_mm512_abs_ps(a.v), _mm512_abs_ps(b.v))};
+}
+
+LANES_INLINE struct lanes lanes_finite(
+	struct lanes lanes, uint32_t *nan, uint32_t *odd)
+{
+	__mmask16 is_finite = _mm512_cmp_ps_mask(
+		_mm512_abs_ps(lanes.v), _mm512_set1_ps(INFINITY), _CMP_LT_OQ);
+
+	*nan = _mm512_cmp_ps_mask(lanes.v, lanes.v, _CMP_UNORD_Q);
+	*odd = (uint32_t)is_finite ^ 0xffff;
+	return (struct lanes){_mm512_maskz_mov_ps(is_finite, lanes.v)};
+}
+
 LANES_INLINE struct lanes lanes_load(
 	enum shunt_dtype dtype, const void *x, int64_t i, int count)
 {
@@ -81,6 +116,23 @@ LANES_INLINE void lanes_store(enum shunt_dtype dtype, void *x, int64_t i,
 	struct lanes lanes, int count)
 {
 	half_store_lanes(dtype, x, i, lanes.v, half_lanes(count));
+}
+
+LANES_INLINE void lanes_store_i8(
+	void *q, int64_t i, struct lanes lanes, struct lanes scale, int count)
+{
+	__mmask16 is_number = _mm512_cmp_ps_mask(lanes.v, lanes.v, _CMP_ORD_Q);
+	__mmask16 is_inf = _mm512_cmp_ps_mask(
+		_mm512_abs_ps(lanes.v), _mm512_set1_ps(INFINITY), _CMP_EQ_OQ);
+	__mmask16 has_scale =
+		_mm512_cmp_ps_mask(scale.v, _mm512_setzero_ps(), _CMP_NEQ_OQ);
+	__m512 value = _mm512_maskz_div_ps(
+		is_number & (is_inf | has_scale), lanes.v, scale.v);
+
+	value = _mm512_min_ps(value, _mm512_set1_ps(127.0f));
+	value = _mm512_max_ps(value, _mm512_set1_ps(-127.0f));
+	_mm_mask_storeu_epi8((char *)q + i, half_lanes(count),
+		_mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(value)));
 }
 
 LANES_INLINE void lanes_store_acc(

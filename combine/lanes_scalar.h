@@ -10,6 +10,8 @@
 #ifndef COMBINE_LANES_SCALAR_H
 #define COMBINE_LANES_SCALAR_H
 
+#include <math.h>
+
 #include "base/half.h"
 
 #define LANES_INLINE static inline __attribute__((always_inline))
@@ -58,6 +60,43 @@ LANES_INLINE float lanes_fold(struct lanes lanes)
 		for (int j = 0; j < half; j++)
 			lanes.v[j] = lanes.v[j] + lanes.v[j + half];
 	return lanes.v[0];
+}
+
+/* The largest |value| in each half of the lanes, none of which is NaN. */
+LANES_INLINE void lanes_top(struct lanes lanes, float *low, float *high)
+{
+	*low = 0.0f;
+	*high = 0.0f;
+	for (int j = 0; j < 8; j++) {
+		*low = fmaxf(*low, fabsf(lanes.v[j]));
+		*high = fmaxf(*high, fabsf(lanes.v[j + 8]));
+	}
+}
+
+/* Each lane the one of larger |value|, as |value|; none is NaN. */
+LANES_INLINE struct lanes lanes_larger(struct lanes a, struct lanes b)
+{
+	for (int j = 0; j < 16; j++)
+		a.v[j] = fmaxf(fabsf(a.v[j]), fabsf(b.v[j]));
+	return a;
+}
+
+/* NaN and Inf become +0; *nan and *odd are the lanes that are NaN, and either
+ * of the two, one bit each. */
+LANES_INLINE struct lanes lanes_finite(
+	struct lanes lanes, uint32_t *nan, uint32_t *odd)
+{
+	*nan = 0;
+	*odd = 0;
+	for (int j = 0; j < 16; j++) {
+		uint32_t magnitude = half_bits(lanes.v[j]) & HALF_F32_ABS;
+
+		*nan |= (uint32_t)(magnitude > HALF_F32_INF) << j;
+		*odd |= (uint32_t)(magnitude >= HALF_F32_INF) << j;
+		if (magnitude >= HALF_F32_INF)
+			lanes.v[j] = 0.0f;
+	}
+	return lanes;
 }
 
 /* Elements of F32, F16 or BF16. */
@@ -109,6 +148,28 @@ LANES_INLINE void lanes_store(enum shunt_dtype dtype, void *x, int64_t i,
 {
 	for (int j = 0; j < count; j++)
 		half_store(dtype, x, i + j, lanes.v[j]);
+}
+
+/*
+ * Elements of int8 become lanes / scale, rounded to nearest even and held in
+ * -127 .. 127; 0 where the scale is 0 or the lane NaN, but +-127 where it is
+ * infinite.
+ */
+LANES_INLINE void lanes_store_i8(
+	void *q, int64_t i, struct lanes lanes, struct lanes scale, int count)
+{
+	int8_t *codes = (int8_t *)q + i;
+
+	for (int j = 0; j < count; j++) {
+		float value = lanes.v[j] / scale.v[j];
+
+		if (isnan(lanes.v[j]) ||
+			(scale.v[j] == 0.0f && !isinf(lanes.v[j])))
+			value = 0.0f;
+		value = value > 127.0f ? 127.0f : value;
+		value = value < -127.0f ? -127.0f : value;
+		codes[j] = (int8_t)lrintf(value);
+	}
 }
 
 /* Elements of an accumulator: as they are. */
