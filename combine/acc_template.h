@@ -136,13 +136,6 @@ LANES_INLINE float dot(
 
 /* ---- communication quantization ------------------------------------------ */
 
-LANES_INLINE float scale_e8m0(uint8_t code)
-{
-	if (code == 255)
-		return half_float(HALF_NAN_F32);
-	return half_float(code ? (uint32_t)code << 23 : 1u << 22);
-}
-
 /* The scales of elements h .. h + count - 1; h is a multiple of 16. */
 LANES_INLINE struct lanes load_scales(enum shunt_combine_quant quant,
 	enum shunt_dtype dtype, const void *scales, int64_t h, int count)
@@ -153,7 +146,7 @@ LANES_INLINE struct lanes load_scales(enum shunt_combine_quant quant,
 		return lanes_set2(half_load(dtype, scales, h / 8),
 			count > 8 ? half_load(dtype, scales, h / 8 + 1) : 0.0f);
 	if (quant == SHUNT_COMBINE_QUANT_MXFP8)
-		return lanes_set(scale_e8m0(codes[h / 32]));
+		return lanes_set(decode_e8m0(codes[h / 32]));
 	return lanes_set(half_load(SHUNT_DTYPE_F32, scales, h / 128));
 }
 
@@ -163,8 +156,8 @@ LANES_INLINE void add_quantized_at(enum shunt_combine_quant quant,
 {
 	bool is_int8 = quant == SHUNT_COMBINE_QUANT_INT8_8 ||
 		       quant == SHUNT_COMBINE_QUANT_INT8_128;
-	struct lanes value = is_int8 ? lanes_load_i8(q, h, count)
-				     : lanes_load_e4m3fn(q, h, count);
+	struct lanes value = lanes_load_codes(
+		is_int8 ? SHUNT_DTYPE_I8 : SHUNT_DTYPE_E4M3FN, q, h, count);
 
 	value = lanes_mul(value, load_scales(quant, dtype, scales, h, count));
 	add_term(acc, weight, value, h, count);

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/half_avx2.h"
+#include "quant/decode_avx2.h"
 
 #define LANES_INLINE static inline __attribute__((always_inline))
 
@@ -113,8 +114,8 @@ LANES_INLINE struct lanes lanes_load(
 		half_load8(dtype, at, 0), half_load8(dtype, at, 8)};
 }
 
-/* 16 bytes from element i on. */
-LANES_INLINE __m128i lanes_bytes(const void *q, int64_t i, int count)
+LANES_INLINE struct lanes lanes_load_codes(
+	enum shunt_dtype code, const void *q, int64_t i, int count)
 {
 	const char *at = (const char *)q + i;
 	char copy[16] = {0};
@@ -123,40 +124,8 @@ LANES_INLINE __m128i lanes_bytes(const void *q, int64_t i, int count)
 		memcpy(copy, at, (size_t)count);
 		at = copy;
 	}
-	return _mm_loadu_si128((const void *)at);
-}
-
-LANES_INLINE struct lanes lanes_load_i8(const void *q, int64_t i, int count)
-{
-	__m128i codes = lanes_bytes(q, i, count);
-
-	return (struct lanes){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes)),
-		_mm256_cvtepi32_ps(
-			_mm256_cvtepi8_epi32(_mm_srli_si128(codes, 8)))};
-}
-
-/* 8 codes of E4M3FN, one in 32 bits; see lanes_scalar.h. */
-LANES_INLINE __m256 lanes_from_e4m3fn(__m256i codes)
-{
-	__m256i magnitude = _mm256_and_si256(codes, _mm256_set1_epi32(0x7f));
-	__m256i sign = _mm256_slli_epi32(
-		_mm256_and_si256(codes, _mm256_set1_epi32(0x80)), 24);
-	__m256i nan = _mm256_cmpeq_epi32(magnitude, _mm256_set1_epi32(0x7f));
-	__m256 value = _mm256_castsi256_ps(
-		_mm256_or_si256(sign, _mm256_slli_epi32(magnitude, 20)));
-
-	return _mm256_blendv_ps(_mm256_mul_ps(value, _mm256_set1_ps(0x1p120f)),
-		_mm256_castsi256_ps(_mm256_set1_epi32(HALF_NAN_F32)),
-		_mm256_castsi256_ps(nan));
-}
-
-LANES_INLINE struct lanes lanes_load_e4m3fn(const void *q, int64_t i, int count)
-{
-	__m128i codes = lanes_bytes(q, i, count);
-
-	return (struct lanes){lanes_from_e4m3fn(_mm256_cvtepu8_epi32(codes)),
-		lanes_from_e4m3fn(
-			_mm256_cvtepu8_epi32(_mm_srli_si128(codes, 8)))};
+	return (struct lanes){
+		decode_load8(code, at, 0), decode_load8(code, at, 8)};
 }
 
 LANES_INLINE void lanes_store(enum shunt_dtype dtype, void *x, int64_t i,

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "base/half_avx512.h"
+#include "quant/decode_avx512.h"
 
 #define LANES_INLINE static inline __attribute__((always_inline))
 
@@ -87,29 +88,10 @@ LANES_INLINE struct lanes lanes_load(
 	return (struct lanes){half_load_lanes(dtype, x, i, half_lanes(count))};
 }
 
-LANES_INLINE struct lanes lanes_load_i8(const void *q, int64_t i, int count)
+LANES_INLINE struct lanes lanes_load_codes(
+	enum shunt_dtype code, const void *q, int64_t i, int count)
 {
-	__m128i codes =
-		_mm_maskz_loadu_epi8(half_lanes(count), (const char *)q + i);
-
-	return (struct lanes){_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes))};
-}
-
-LANES_INLINE struct lanes lanes_load_e4m3fn(const void *q, int64_t i, int count)
-{
-	__m512i codes = _mm512_cvtepu8_epi32(
-		_mm_maskz_loadu_epi8(half_lanes(count), (const char *)q + i));
-	__m512i magnitude = _mm512_and_si512(codes, _mm512_set1_epi32(0x7f));
-	__m512i sign = _mm512_slli_epi32(
-		_mm512_and_si512(codes, _mm512_set1_epi32(0x80)), 24);
-	__mmask16 nan =
-		_mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x7f));
-	__m512 value = _mm512_castsi512_ps(
-		_mm512_or_si512(sign, _mm512_slli_epi32(magnitude, 20)));
-
-	value = _mm512_mul_ps(value, _mm512_set1_ps(0x1p120f));
-	return (struct lanes){_mm512_mask_mov_ps(value, nan,
-		_mm512_castsi512_ps(_mm512_set1_epi32((int)HALF_NAN_F32)))};
+	return (struct lanes){decode_load_lanes(code, q, i, half_lanes(count))};
 }
 
 LANES_INLINE void lanes_store(enum shunt_dtype dtype, void *x, int64_t i,

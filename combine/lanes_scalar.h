@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "base/half.h"
+#include "quant/decode.h"
 
 #define LANES_INLINE static inline __attribute__((always_inline))
 
@@ -110,34 +111,14 @@ LANES_INLINE struct lanes lanes_load(
 	return lanes;
 }
 
-/* Elements of int8. */
-LANES_INLINE struct lanes lanes_load_i8(const void *q, int64_t i, int count)
+/* Elements of I8 or E4M3FN. */
+LANES_INLINE struct lanes lanes_load_codes(
+	enum shunt_dtype code, const void *q, int64_t i, int count)
 {
-	const int8_t *codes = (const int8_t *)q + i;
 	struct lanes lanes = {{0.0f}};
 
 	for (int j = 0; j < count; j++)
-		lanes.v[j] = (float)codes[j];
-	return lanes;
-}
-
-/*
- * Elements of E4M3FN. Its exponent and fraction in the place of those of f32
- * are 2^120 too small, denormals of it included; all its values are exact.
- */
-LANES_INLINE struct lanes lanes_load_e4m3fn(const void *q, int64_t i, int count)
-{
-	const uint8_t *codes = (const uint8_t *)q + i;
-	struct lanes lanes = {{0.0f}};
-
-	for (int j = 0; j < count; j++) {
-		uint32_t sign = (uint32_t)(codes[j] & 0x80) << 24;
-		uint32_t magnitude = (uint32_t)(codes[j] & 0x7f) << 20;
-
-		lanes.v[j] = half_float(sign | magnitude) * 0x1p120f;
-		if (magnitude == 0x7f00000)
-			lanes.v[j] = half_float(HALF_NAN_F32);
-	}
+		lanes.v[j] = decode_element(code, q, i + j);
 	return lanes;
 }
 
