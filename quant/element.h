@@ -19,6 +19,8 @@ struct element_source {
 	const float *smooth; /* or NULL */
 	const float *fixed;  /* or NULL */
 	bool fixed_is_one;
+	int64_t ahead; /* elements from the row to the next, which may be
+			* asked for in advance */
 };
 
 /* What they become. */
@@ -59,6 +61,39 @@ CODE_INLINE void element_count(float y, struct quant_tally *tally)
 
 	tally->nan_elements += magnitude > HALF_F32_INF;
 	tally->inf_elements += magnitude == HALF_F32_INF;
+}
+
+/* The largest magnitude of elements [i, end), or `top`. */
+CODE_INLINE uint32_t element_top(enum shunt_dtype dtype,
+	const struct element_source *source, int64_t i, int64_t end,
+	uint32_t top)
+{
+	for (; i < end; i++) {
+		uint32_t magnitude =
+			element_magnitude(element_load(dtype, source, i));
+
+		top = magnitude > top ? magnitude : top;
+	}
+	return top;
+}
+
+/* The largest finite magnitude of elements [i, end); counts the others. */
+CODE_INLINE uint32_t element_finite(enum shunt_dtype dtype,
+	const struct element_source *source, int64_t i, int64_t end,
+	struct quant_tally *tally)
+{
+	uint32_t top = 0;
+
+	for (; i < end; i++) {
+		float y = element_load(dtype, source, i);
+		uint32_t magnitude = element_magnitude(y);
+
+		if (magnitude >= HALF_F32_INF)
+			element_count(y, tally);
+		else if (magnitude > top)
+			top = magnitude;
+	}
+	return top;
 }
 
 /* The code of y. */

@@ -13,19 +13,24 @@
 		call;                                                     \
 	}
 
-/* Of a code that has all of these. */
-#define INSTANCES_DYNAMIC(dtype, type, code, name)                     \
-	ROW_OF(name, type, dynamic_row(dtype, code, row))              \
-	BACK_OF(name, type, back_row(dtype, code, codes))              \
-	ROW_OF(name##_f32, type,                                       \
-		dynamic_group_row(dtype, code, SHUNT_SCALE_F32, row))  \
-	ROW_OF(name##_pow2, type,                                      \
-		dynamic_group_row(dtype, code, SHUNT_SCALE_POW2, row)) \
-	ROW_OF(name##_e8m0, type,                                      \
-		dynamic_group_row(dtype, code, SHUNT_SCALE_E8M0, row)) \
-	BACK_OF(name##_f32, type,                                      \
-		back_groups(dtype, code, SHUNT_DTYPE_F32, 128, codes)) \
-	BACK_OF(name##_e8m0, type,                                     \
+/* Of a code that has all of these. The form is no constant: it costs a branch
+ * per group, and copies would cost their size in the instruction cache. */
+#define INSTANCES_DYNAMIC(dtype, type, code, name)                             \
+	ROW_OF(name, type, dynamic_row(dtype, code, row))                      \
+	BACK_OF(name, type, back_row(dtype, code, codes))                      \
+	static __attribute__((noinline)) void groups_##name##_##type(          \
+		const struct quant_row *row, enum shunt_scale_form form)       \
+	{                                                                      \
+		dynamic_group_row(dtype, code, form, row);                     \
+	}                                                                      \
+	ROW_OF(name##_f32, type, groups_##name##_##type(row, SHUNT_SCALE_F32)) \
+	ROW_OF(name##_pow2, type,                                              \
+		groups_##name##_##type(row, SHUNT_SCALE_POW2))                 \
+	ROW_OF(name##_e8m0, type,                                              \
+		groups_##name##_##type(row, SHUNT_SCALE_E8M0))                 \
+	BACK_OF(name##_f32, type,                                              \
+		back_groups(dtype, code, SHUNT_DTYPE_F32, 128, codes))         \
+	BACK_OF(name##_e8m0, type,                                             \
 		back_groups(dtype, code, SHUNT_DTYPE_E8M0, 128, codes))
 #define INSTANCES_STATIC(dtype, type, code, name)                 \
 	ROW_OF(name##_static, type, static_row(dtype, code, row)) \

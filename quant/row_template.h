@@ -72,15 +72,21 @@ static void (*const rare_encode[QUANT_NUM_DTYPES][SHUNT_DTYPE_E8M0])(
 	[SHUNT_DTYPE_BF16] = ROW_RARE_ENCODES(bf16),
 };
 
-/* The largest finite magnitude of a span; `special` tells whether there were
- * others. */
+/*
+ * The largest finite magnitude of a span; `special` tells whether there were
+ * others. A short group, which is one at most of a row, takes the rare paths
+ * as if it had some: a copy of the others would not be worth its size.
+ */
 QUANT_INLINE uint32_t row_finite(enum shunt_dtype dtype,
 	const struct element_source *source, int64_t first, int64_t end,
 	struct quant_tally *tally, bool *special)
 {
-	uint32_t top = span_top(dtype, source, first, end);
+	uint32_t top = 0;
 
-	*special = top >= HALF_F32_INF;
+	if (!*special) {
+		top = span_top(dtype, source, first, end);
+		*special = top >= HALF_F32_INF;
+	}
 	if (__builtin_expect(*special, 0))
 		top = rare_finite[dtype](source, first, end, tally);
 	return top;
@@ -108,14 +114,13 @@ QUANT_INLINE void row_put_f32(void *scales, int64_t index, float scale)
 QUANT_INLINE void dynamic_group(enum shunt_dtype dtype, enum shunt_dtype code,
 	enum shunt_scale_form form, const struct quant_row *row,
 	const struct element_source *source, int64_t index, int64_t first,
-	int64_t end)
+	int64_t end, bool special)
 {
 	struct element_target target = {
 		.q = row->q,
 		.scaled = true,
 		.low = -127.0f,
 	};
-	bool special;
 	float scale;
 	float amax = half_float(
 		row_finite(dtype, source, first, end, row->tally, &special));
@@ -141,38 +146,46 @@ QUANT_INLINE void dynamic_groups(enum shunt_dtype dtype, enum shunt_dtype code,
 
 	for (; row->hidden - first >= group; first += group)
 		dynamic_group(dtype, code, form, row, source, index++, first,
-			first + group);
+			first + group, false);
 	if (first < row->hidden)
 		dynamic_group(dtype, code, form, row, source, index, first,
-			row->hidden);
+			row->hidden, true);
 }
 
 /* Two copies, so that no loop asks for smooth. */
 QUANT_INLINE void dynamic_row(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct quant_row *row)
 {
-	const struct element_source plain = {.x = row->x};
+	const struct element_source plain = {
+		.x = row->x,
+		.ahead = row->hidden,
+	};
 	const struct element_source smoothed = {
 		.x = row->x,
 		.smooth = row->smooth,
+		.ahead = row->hidden,
 	};
 
 	if (row->smooth)
 		dynamic_group(dtype, code, SHUNT_SCALE_F32, row, &smoothed, 0,
-			0, row->hidden);
+			0, row->hidden, false);
 	else
 		dynamic_group(dtype, code, SHUNT_SCALE_F32, row, &plain, 0, 0,
-			row->hidden);
+			row->hidden, false);
 }
 
 QUANT_INLINE void dynamic_group_row(enum shunt_dtype dtype,
 	enum shunt_dtype code, enum shunt_scale_form form,
 	const struct quant_row *row)
 {
-	const struct element_source plain = {.x = row->x};
+	const struct element_source plain = {
+		.x = row->x,
+		.ahead = row->hidden,
+	};
 	const struct element_source smoothed = {
 		.x = row->x,
 		.smooth = row->smooth,
+		.ahead = row->hidden,
 	};
 
 	if (row->smooth)
@@ -189,6 +202,7 @@ QUANT_INLINE void static_row(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct element_source source = {
 		.x = row->x,
 		.smooth = row->smooth,
+		.ahead = row->hidden,
 		.fixed = row->fixed,
 		.fixed_is_one = row->fixed_is_one,
 	};
@@ -198,7 +212,7 @@ QUANT_INLINE void static_row(enum shunt_dtype dtype, enum shunt_dtype code,
 		.clamped = true,
 		.low = -128.0f,
 	};
-	bool special;
+	bool special = false;
 
 	row_finite(dtype, &source, 0, row->hidden, row->tally, &special);
 	row_encode(dtype, code, &source, &target, special, 0, row->hidden);
@@ -208,14 +222,13 @@ QUANT_INLINE void static_row(enum shunt_dtype dtype, enum shunt_dtype code,
 
 QUANT_INLINE void mx_block(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct quant_row *row, const struct element_source *source,
-	int64_t index, int64_t first, int64_t end)
+	int64_t index, int64_t first, int64_t end, bool special)
 {
 	struct element_target target = {
 		.q = row->q,
 		.scaled = true,
 		.clamped = true,
 	};
-	bool special;
 	uint8_t scale = element_mx_code(code,
 		row_finite(dtype, source, first, end, row->tally, &special));
 
@@ -227,14 +240,18 @@ QUANT_INLINE void mx_block(enum shunt_dtype dtype, enum shunt_dtype code,
 QUANT_INLINE void mx_row(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct quant_row *row)
 {
-	const struct element_source source = {.x = row->x};
+	const struct element_source source = {
+		.x = row->x,
+		.ahead = row->hidden,
+	};
 	int64_t first = 0, index = 0;
 
 	for (; row->hidden - first >= 32; first += 32)
-		mx_block(dtype, code, row, &source, index++, first, first + 32);
+		mx_block(dtype, code, row, &source, index++, first, first + 32,
+			false);
 	if (first < row->hidden)
-		mx_block(
-			dtype, code, row, &source, index++, first, row->hidden);
+		mx_block(dtype, code, row, &source, index++, first, row->hidden,
+			true);
 	if (index % 2)
 		((uint8_t *)row->scales)[index] = 0;
 }
@@ -263,7 +280,8 @@ QUANT_INLINE uint8_t nvfp4_code(
 
 QUANT_INLINE void nvfp4_block(enum shunt_dtype dtype,
 	const struct quant_row *row, const struct nvfp4_factors *factors,
-	const struct element_source *source, int64_t first, int64_t end)
+	const struct element_source *source, int64_t first, int64_t end,
+	bool special)
 {
 	struct element_target target = {
 		.q = row->q,
@@ -271,7 +289,6 @@ QUANT_INLINE void nvfp4_block(enum shunt_dtype dtype,
 		.clamped = true,
 	};
 	struct quant_tally counted = {0}; /* with the row already */
-	bool special;
 	float amax = half_float(
 		row_finite(dtype, source, first, end, &counted, &special));
 
@@ -283,10 +300,13 @@ QUANT_INLINE void nvfp4_block(enum shunt_dtype dtype,
 
 QUANT_INLINE void nvfp4_row(enum shunt_dtype dtype, const struct quant_row *row)
 {
-	const struct element_source source = {.x = row->x};
+	const struct element_source source = {
+		.x = row->x,
+		.ahead = row->hidden,
+	};
 	struct nvfp4_factors factors;
 	int64_t first = 0;
-	bool special;
+	bool special = false;
 	float amax = half_float(row_finite(
 		dtype, &source, 0, row->hidden, row->tally, &special));
 
@@ -296,7 +316,9 @@ QUANT_INLINE void nvfp4_row(enum shunt_dtype dtype, const struct quant_row *row)
 	factors.dec = factors.enc == 0.0f ? 0.0f : 1.0f / factors.enc;
 	row_put_f32(row->row_scale, 0, factors.dec);
 	for (; row->hidden - first >= 16; first += 16)
-		nvfp4_block(dtype, row, &factors, &source, first, first + 16);
+		nvfp4_block(dtype, row, &factors, &source, first, first + 16,
+			false);
 	if (first < row->hidden)
-		nvfp4_block(dtype, row, &factors, &source, first, row->hidden);
+		nvfp4_block(dtype, row, &factors, &source, first, row->hidden,
+			true);
 }

@@ -1,53 +1,302 @@
-/* Owns the avx2 kernels. */
-#include "quant/element.h"
+/* Owns the row kernels with AVX2: 8 elements at a time, 32 where a store takes
+ * them. The plain rules of element.h do what is left over at a row's end. */
 #include "quant/kernels.h"
+
+#include "base/half_avx2.h"
+#include "quant/decode_avx2.h"
+#include "quant/element.h"
 #include "quant/scatter.h"
 #include "quant/table.h"
+#include "quant/tail.h"
 
-QUANT_INLINE uint32_t span_top(enum shunt_dtype dtype,
+/* ---- the largest ------------------------------------------------------- */
+
+/* y of elements i .. i + 7. */
+QUANT_INLINE __m256 load_y(
+	enum shunt_dtype dtype, const struct element_source *source, int64_t i)
+{
+	__m256 y = half_load8(dtype, source->x, i);
+
+	if (source->smooth)
+		y = _mm256_mul_ps(y, _mm256_loadu_ps(source->smooth + i));
+	if (!source->fixed)
+		return y;
+	if (source->fixed_is_one)
+		return _mm256_mul_ps(y,
+			_mm256_set1_ps(
+				half_load(SHUNT_DTYPE_F32, source->fixed, 0)));
+	return _mm256_mul_ps(y, _mm256_loadu_ps(source->fixed + i));
+}
+
+QUANT_INLINE __m256i magnitude(__m256 y)
+{
+	return _mm256_and_si256(
+		_mm256_castps_si256(y), _mm256_set1_epi32(HALF_F32_ABS));
+}
+
+/* The largest of 8 dwords. */
+QUANT_INLINE uint32_t largest(__m256i wide)
+{
+	__m128i top = _mm_max_epu32(_mm256_castsi256_si128(wide),
+		_mm256_extracti128_si256(wide, 1));
+
+	top = _mm_max_epu32(top, _mm_shuffle_epi32(top, 0x4e));
+	top = _mm_max_epu32(top, _mm_shuffle_epi32(top, 0xb1));
+	return (uint32_t)_mm_cvtsi128_si32(top);
+}
+
+QUANT_INLINE uint32_t top_wide(enum shunt_dtype dtype,
 	const struct element_source *source, int64_t i, int64_t end)
 {
-	uint32_t top = 0;
+	__m256i top0 = _mm256_setzero_si256(), top1 = top0;
 
-	for (; i < end; i++) {
-		uint32_t magnitude =
-			element_magnitude(element_load(dtype, source, i));
+#pragma GCC unroll 1
+	for (; i + 16 <= end; i += 16) {
+		__m256 y0 = load_y(dtype, source, i);
+		__m256 y1 = load_y(dtype, source, i + 8);
 
-		top = magnitude > top ? magnitude : top;
+		top0 = _mm256_max_epu32(top0, magnitude(y0));
+		top1 = _mm256_max_epu32(top1, magnitude(y1));
 	}
-	return top;
+	return tail_top(
+		dtype, source, i, end, largest(_mm256_max_epu32(top0, top1)));
+}
+
+/* The same for 16-bit types alone: their codes order like their magnitudes
+ * too, and 16 of them fit in a vector. */
+QUANT_INLINE uint32_t top_narrow(enum shunt_dtype dtype,
+	const struct element_source *source, int64_t i, int64_t end)
+{
+	const __m256i abs = _mm256_set1_epi16(0x7fff);
+	const char *at = source->x;
+	__m256i top = _mm256_setzero_si256();
+	uint16_t code;
+
+	for (; i + 16 <= end; i += 16) {
+		__m256i codes = _mm256_loadu_si256((const void *)(at + 2 * i));
+
+		top = _mm256_max_epu16(top, _mm256_and_si256(codes, abs));
+	}
+	top = _mm256_max_epu16(top, _mm256_srli_epi32(top, 16));
+	top = _mm256_and_si256(top, _mm256_set1_epi32(0xffff));
+	code = (uint16_t)largest(top);
+	return tail_top(
+		dtype, source, i, end, half_bits(half_load(dtype, &code, 0)));
+}
+
+QUANT_INLINE uint32_t span_top(enum shunt_dtype dtype,
+	const struct element_source *source, int64_t first, int64_t end)
+{
+	if (dtype == SHUNT_DTYPE_F32 || source->smooth || source->fixed)
+		return top_wide(dtype, source, first, end);
+	return top_narrow(dtype, source, first, end);
 }
 
 QUANT_INLINE uint32_t span_finite(enum shunt_dtype dtype,
 	const struct element_source *source, int64_t i, int64_t end,
 	struct quant_tally *tally)
 {
-	uint32_t top = 0;
+	const __m256i inf = _mm256_set1_epi32(HALF_F32_INF);
+	__m256i top = _mm256_setzero_si256();
 
-	for (; i < end; i++) {
-		float y = element_load(dtype, source, i);
-		uint32_t magnitude = element_magnitude(y);
+#pragma GCC unroll 1
+	for (; i + 8 <= end; i += 8) {
+		__m256i next = magnitude(load_y(dtype, source, i));
+		__m256i infs = _mm256_cmpeq_epi32(next, inf);
+		__m256i nans = _mm256_cmpgt_epi32(next, inf);
+		__m256i special = _mm256_or_si256(infs, nans);
 
-		if (magnitude >= HALF_F32_INF)
-			element_count(y, tally);
-		else if (magnitude > top)
-			top = magnitude;
+		tally->inf_elements += (uint64_t)__builtin_popcount(
+			(unsigned int)_mm256_movemask_ps(
+				_mm256_castsi256_ps(infs)));
+		tally->nan_elements += (uint64_t)__builtin_popcount(
+			(unsigned int)_mm256_movemask_ps(
+				_mm256_castsi256_ps(nans)));
+		top = _mm256_max_epu32(top, _mm256_andnot_si256(special, next));
 	}
-	return top;
+	if (i < end) {
+		uint32_t rest = tail_finite(dtype, source, i, end, tally);
+
+		top = _mm256_max_epu32(top, _mm256_set1_epi32((int)rest));
+	}
+	return largest(top);
+}
+
+/* ---- codes ------------------------------------------------------------- */
+
+/* quant/code.h in vectors; the code is a whole dword. */
+QUANT_INLINE __m256i encode_float(enum shunt_dtype code, __m256 p, bool clamped)
+{
+	__m256i bits = _mm256_castps_si256(p);
+	__m256 positive = _mm256_castsi256_ps(magnitude(p));
+	__m256i exponent, sum, sign;
+
+	if (clamped)
+		positive =
+			_mm256_min_ps(positive, _mm256_set1_ps(code_max(code)));
+	exponent =
+		_mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(positive),
+					 _mm256_set1_epi32(CODE_F32_EXPONENT)),
+			_mm256_set1_epi32((int)code_least_normal(code)));
+	sum = _mm256_castps_si256(_mm256_add_ps(
+		positive, _mm256_castsi256_ps(_mm256_add_epi32(exponent,
+				  _mm256_set1_epi32((int)code_magic(code))))));
+	sum = _mm256_add_epi32(sum,
+		_mm256_srli_epi32(exponent, 23 - code_fraction_bits(code)));
+	if (code == SHUNT_DTYPE_E2M1) {
+		sum = _mm256_and_si256(sum, _mm256_set1_epi32(0x7));
+		sign = _mm256_and_si256(
+			_mm256_srli_epi32(bits, 28), _mm256_set1_epi32(0x8));
+	} else {
+		sum = _mm256_and_si256(sum, _mm256_set1_epi32(0x7f));
+		sign = _mm256_and_si256(
+			_mm256_srli_epi32(bits, 24), _mm256_set1_epi32(0x80));
+	}
+	return _mm256_or_si256(sum, sign);
+}
+
+/* The product p where y may not be finite: Inf becomes the largest value, NaN
+ * 0; with a factor of 0 the rest becomes +0. */
+QUANT_INLINE __m256 mend(enum shunt_dtype code,
+	const struct element_target *target, __m256 y, __m256 p, __m256 nan)
+{
+	const int keep = target->factor == 0.0f ? 0 : -1;
+	const float max =
+		code == SHUNT_DTYPE_I8 ? -target->low : code_max(code);
+	__m256i inf = _mm256_cmpeq_epi32(
+		magnitude(y), _mm256_set1_epi32(HALF_F32_INF));
+	__m256 sign = _mm256_and_ps(y, _mm256_set1_ps(-0.0f));
+	__m256 top = _mm256_or_ps(sign, _mm256_set1_ps(max));
+
+	p = _mm256_and_ps(p, _mm256_castsi256_ps(_mm256_set1_epi32(keep)));
+	p = _mm256_blendv_ps(p, top, _mm256_castsi256_ps(inf));
+	return _mm256_andnot_ps(nan, p);
+}
+
+/* The codes of 8 y, as dwords; of I8 with their sign. */
+QUANT_INLINE __m256i encode(
+	enum shunt_dtype code, const struct element_target *target, __m256 y)
+{
+	__m256 p = y, nan = _mm256_setzero_ps();
+	__m256i codes;
+
+	if (target->scaled)
+		p = _mm256_mul_ps(y, _mm256_set1_ps(target->factor));
+	if (target->special) {
+		nan = _mm256_cmp_ps(y, y, _CMP_UNORD_Q);
+		p = mend(code, target, y, p, nan);
+	}
+	if (code == SHUNT_DTYPE_I8) {
+		if (target->clamped)
+			p = _mm256_max_ps(
+				_mm256_min_ps(p, _mm256_set1_ps(127.0f)),
+				_mm256_set1_ps(target->low));
+		return _mm256_cvtps_epi32(p);
+	}
+	codes = encode_float(code, p, target->clamped);
+	if (target->special)
+		codes = _mm256_blendv_epi8(codes,
+			_mm256_set1_epi32(code_nan(code)),
+			_mm256_castps_si256(nan));
+	return codes;
+}
+
+/* 32 dwords to bytes; the packs work within 128 bits, so dwords come out of
+ * order. */
+QUANT_INLINE __m256i pack32(enum shunt_dtype code, const __m256i part[4])
+{
+	const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+	__m256i ab = _mm256_packs_epi32(part[0], part[1]);
+	__m256i cd = _mm256_packs_epi32(part[2], part[3]);
+	__m256i bytes = code == SHUNT_DTYPE_I8 ? _mm256_packs_epi16(ab, cd)
+					       : _mm256_packus_epi16(ab, cd);
+
+	return _mm256_permutevar8x32_epi32(bytes, order);
+}
+
+/* 8 dwords to bytes, in the lowest 8. */
+QUANT_INLINE __m128i pack8(enum shunt_dtype code, __m256i codes)
+{
+	__m128i words = _mm_packs_epi32(_mm256_castsi256_si128(codes),
+		_mm256_extracti128_si256(codes, 1));
+
+	return code == SHUNT_DTYPE_I8 ? _mm_packs_epi16(words, words)
+				      : _mm_packus_epi16(words, words);
+}
+
+/* Elements i .. i + 31 of q. */
+QUANT_INLINE void store32(
+	enum shunt_dtype code, void *q, int64_t i, __m256i bytes)
+{
+	char *at = q;
+
+	if (code != SHUNT_DTYPE_E2M1) {
+		_mm256_storeu_si256((void *)(at + i), bytes);
+		return;
+	}
+	/* Of each pair: the first, and 16 times the second. */
+	bytes = _mm256_maddubs_epi16(bytes, _mm256_set1_epi16(0x1001));
+	_mm_storeu_si128((void *)(at + i / 2),
+		_mm_packus_epi16(_mm256_castsi256_si128(bytes),
+			_mm256_extracti128_si256(bytes, 1)));
+}
+
+/* Elements i .. i + 7 of q. */
+QUANT_INLINE void store8(
+	enum shunt_dtype code, void *q, int64_t i, __m128i bytes)
+{
+	char *at = q;
+	int pairs;
+
+	if (code != SHUNT_DTYPE_E2M1) {
+		_mm_storel_epi64((void *)(at + i), bytes);
+		return;
+	}
+	bytes = _mm_maddubs_epi16(bytes, _mm_set1_epi16(0x1001));
+	pairs = _mm_cvtsi128_si32(_mm_packus_epi16(bytes, bytes));
+	memcpy(at + i / 2, &pairs, sizeof(pairs));
 }
 
 QUANT_INLINE void span_encode(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct element_source *source,
-	const struct element_target *target, int64_t first, int64_t end)
+	const struct element_target *target, int64_t i, int64_t end)
 {
-	element_encode_span(dtype, code, source, target, first, end);
+#pragma GCC unroll 1
+	for (; i + 32 <= end; i += 32) {
+		__m256i part[4];
+
+#pragma GCC unroll 4
+		for (int p = 0; p < 4; p++)
+			part[p] = encode(
+				code, target, load_y(dtype, source, i + 8 * p));
+		store32(code, target->q, i, pack32(code, part));
+	}
+	for (; i + 8 <= end; i += 8)
+		store8(code, target->q, i,
+			pack8(code, encode(code, target,
+					    load_y(dtype, source, i))));
+	if (i < end)
+		tail_encode(dtype, code, source, target, i, end);
 }
+
+/* ---- the way back ------------------------------------------------------ */
 
 QUANT_INLINE void span_decode(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct quant_codes *codes, float scale, const void *scales,
-	int64_t first, int64_t end)
+	int64_t i, int64_t end)
 {
-	element_decode_span(dtype, code, codes, scale, scales, first, end);
+	__m256 factor = _mm256_set1_ps(scale);
+
+#pragma GCC unroll 1
+	for (; i + 8 <= end; i += 8) {
+		__m256 value = decode_load8(code, codes->q, i);
+
+		if (scales)
+			factor = half_load8(SHUNT_DTYPE_F32, scales, i);
+		half_store8(dtype, codes->x, i, _mm256_mul_ps(value, factor));
+	}
+	if (i < end)
+		tail_decode(dtype, code, codes, scale, scales, i, end);
 }
 
 #include "quant/row_template.h"

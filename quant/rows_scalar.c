@@ -4,46 +4,30 @@
 #include "quant/scatter.h"
 #include "quant/table.h"
 
-QUANT_INLINE uint32_t span_top(enum shunt_dtype dtype,
-	const struct element_source *source, int64_t i, int64_t end)
+/* Loops of their own, which the compiler makes one for each pair of types. */
+#define PLAIN static __attribute__((noinline))
+
+PLAIN uint32_t span_top(enum shunt_dtype dtype,
+	const struct element_source *source, int64_t first, int64_t end)
 {
-	uint32_t top = 0;
-
-	for (; i < end; i++) {
-		uint32_t magnitude =
-			element_magnitude(element_load(dtype, source, i));
-
-		top = magnitude > top ? magnitude : top;
-	}
-	return top;
+	return element_top(dtype, source, first, end, 0);
 }
 
-QUANT_INLINE uint32_t span_finite(enum shunt_dtype dtype,
-	const struct element_source *source, int64_t i, int64_t end,
+PLAIN uint32_t span_finite(enum shunt_dtype dtype,
+	const struct element_source *source, int64_t first, int64_t end,
 	struct quant_tally *tally)
 {
-	uint32_t top = 0;
-
-	for (; i < end; i++) {
-		float y = element_load(dtype, source, i);
-		uint32_t magnitude = element_magnitude(y);
-
-		if (magnitude >= HALF_F32_INF)
-			element_count(y, tally);
-		else if (magnitude > top)
-			top = magnitude;
-	}
-	return top;
+	return element_finite(dtype, source, first, end, tally);
 }
 
-QUANT_INLINE void span_encode(enum shunt_dtype dtype, enum shunt_dtype code,
+PLAIN void span_encode(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct element_source *source,
 	const struct element_target *target, int64_t first, int64_t end)
 {
 	element_encode_span(dtype, code, source, target, first, end);
 }
 
-QUANT_INLINE void span_decode(enum shunt_dtype dtype, enum shunt_dtype code,
+PLAIN void span_decode(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct quant_codes *codes, float scale, const void *scales,
 	int64_t first, int64_t end)
 {
