@@ -24,14 +24,14 @@ static enum shunt_status check_args(const struct shunt_exchange *exchange,
 {
 	const struct shape *shape = exchange_shape(exchange);
 
-	if (!args->y && step->num_rows > 0)
+	if (!args->y && step->route->extent_rows > 0)
 		return error_set(SHUNT_NULL_ARGUMENT,
 			"y is NULL with %lld rows received (rank %d)",
-			(long long)step->num_rows, exchange->rank);
-	if (!args->out && step->dispatch.num_tokens > 0)
+			(long long)step->route->extent_rows, exchange->rank);
+	if (!args->out && step->route->num_tokens > 0)
 		return error_set(SHUNT_NULL_ARGUMENT,
 			"out is NULL with num_tokens %lld (rank %d)",
-			(long long)step->dispatch.num_tokens, exchange->rank);
+			(long long)step->route->num_tokens, exchange->rank);
 	if (!stride_is_legal(shape, args->y_stride))
 		return exchange_refuse(exchange, "y_stride", args->y_stride,
 			"0 or hidden .. 2^40");
@@ -57,21 +57,29 @@ static int64_t gather_choices(const struct shunt_exchange *exchange,
 	const struct scratch *scratch = &exchange->scratch;
 	int64_t num_rows = 0;
 
-	for (int64_t k = 0; k < shape->topk; k++) {
-		int64_t choice = token * shape->topk + k;
-		int32_t expert = step->expert[choice];
-		int32_t rank;
+	const struct route *route = step->route;
+
+	for (int64_t k = 0; k < shape->num_sends; k++) {
+		int64_t at = token * shape->num_sends + k;
+		int32_t unit = route->unit[at];
+		int32_t member;
 		const uint8_t *rows;
 
-		if (expert < 0)
+		if (unit < 0)
 			continue;
-		rank = exchange->accepted.placement.rank[expert];
-		rows = exchange_array(exchange, rank,
-			exchange->layouts[rank].results_off, step);
+		member =
+			route->view->members[exchange->tp_rank *
+						     route->view->num_ranks +
+					     route->view->placement.rank[unit]];
+		rows = exchange_array(exchange, member,
+			exchange->layouts[member].results_off, step);
 		scratch->results[num_rows] =
-			rows + step->row[choice] * shape->result_bytes;
+			rows + route->row[at] * shape->result_bytes;
 		if (weights)
-			scratch->weights[num_rows] = weights[choice];
+			scratch->weights[num_rows] =
+				k < shape->topk
+					? weights[token * shape->topk + k]
+					: 1.0f;
 		num_rows++;
 	}
 	return num_rows;
@@ -82,7 +90,7 @@ static const float *weights_of(const struct step *step)
 {
 	if (step->combine.weights)
 		return step->combine.weights;
-	return step->dispatch.weights ? step->weights : NULL;
+	return step->route->has_weights ? step->route->weights : NULL;
 }
 
 static void sum_tokens(struct shunt_exchange *exchange, struct step *step)
@@ -99,7 +107,7 @@ static void sum_tokens(struct shunt_exchange *exchange, struct step *step)
 	uint8_t *out = args->out;
 	struct fpenv caller = fpenv_enter();
 
-	for (int64_t t = 0; t < step->dispatch.num_tokens; t++)
+	for (int64_t t = 0; t < step->route->num_tokens; t++)
 		kernels->rows[dtype][args->out_dtype](out + t * out_bytes,
 			scratch->results, weights ? scratch->weights : NULL,
 			gather_choices(exchange, step, weights, t),
@@ -131,7 +139,7 @@ static void place_results(struct shunt_exchange *exchange, struct step *step)
 
 	if (y == results && y_bytes == shape->result_bytes)
 		return;
-	for (int64_t i = 0; i < step->num_rows; i++)
+	for (int64_t i = 0; i < step->route->extent_rows; i++)
 		memmove(results + i * shape->result_bytes, y + i * y_bytes,
 			(size_t)shape->result_bytes);
 }
@@ -183,7 +191,9 @@ static enum shunt_status finish(
 {
 	enum shunt_status status =
 		step_wait(exchange, step, "the experts' rows in combine",
-			deadline_ns ? deadline_ns : step->combine.deadline_ns);
+			deadline_ns ? deadline_ns : step->combine.deadline_ns,
+			step->combine.performance_info,
+			&exchange->counters.now.combine_wait_ns);
 
 	if (status == SHUNT_OK)
 		step_end(step);

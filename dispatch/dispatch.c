@@ -1,85 +1,19 @@
 /*
  * Dispatch: the public calls, and the states of a step from its start until
- * all rows are here. route.c computes where rows go, send.c writes them.
+ * all rows are here. route.c counts, place.c makes rows of counts, send.c writes
+ * them, receive.c describes what came.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/config.h"
 #include "base/error.h"
+#include "dispatch/args.h"
+#include "dispatch/place.h"
+#include "dispatch/receive.h"
 #include "dispatch/route.h"
 #include "dispatch/send.h"
 #include "exchange/step.h"
-
-/* ---- arguments -------------------------------------------------------- */
-
-static enum shunt_status refuse_null(
-	const struct shunt_exchange *exchange, const char *name, int64_t tokens)
-{
-	return error_set(SHUNT_NULL_ARGUMENT,
-		"%s is NULL with num_tokens %lld (rank %d)", name,
-		(long long)tokens, exchange->rank);
-}
-
-static enum shunt_status check_pointers(const struct shunt_exchange *exchange,
-	const struct shunt_dispatch_args *args)
-{
-	if (args->num_tokens == 0)
-		return SHUNT_OK;
-	if (!args->x)
-		return refuse_null(exchange, "x", args->num_tokens);
-	if (!args->expert_ids)
-		return refuse_null(exchange, "expert_ids", args->num_tokens);
-	if (args->mask != SHUNT_MASK_NONE && !args->active_mask)
-		return refuse_null(exchange, "active_mask", args->num_tokens);
-	return SHUNT_OK;
-}
-
-static enum shunt_status check_smooth(const struct shunt_exchange *exchange,
-	const struct shunt_dispatch_args *args)
-{
-	if (!args->smooth_scales ||
-		exchange->accepted.config.quant == SHUNT_QUANT_INT8)
-		return SHUNT_OK;
-	return error_set(SHUNT_INVALID,
-		"smooth_scales is given with quant NONE; it goes with a "
-		"dynamic quant (rank %d)",
-		exchange->rank);
-}
-
-static enum shunt_status check_args(const struct shunt_exchange *exchange,
-	const struct shunt_dispatch_args *args)
-{
-	const struct shape *shape = exchange_shape(exchange);
-	enum shunt_status status;
-
-	if (args->num_tokens < 0 || args->num_tokens > shape->max_tokens)
-		return error_set(SHUNT_INVALID,
-			"num_tokens is %lld, must be 0 .. max_tokens = %lld "
-			"(rank %d)",
-			(long long)args->num_tokens,
-			(long long)shape->max_tokens, exchange->rank);
-	if (args->x_stride != 0 &&
-		(args->x_stride < shape->hidden || args->x_stride > MAX_STRIDE))
-		return exchange_refuse(exchange, "x_stride", args->x_stride,
-			"0 or hidden .. 2^40");
-	if (args->num_tokens > 0 && args->ids_type != SHUNT_INDEX_I32 &&
-		args->ids_type != SHUNT_INDEX_I64)
-		return exchange_refuse(
-			exchange, "ids_type", args->ids_type, "I32 or I64");
-	if (args->mask > SHUNT_MASK_CHOICES)
-		return exchange_refuse(exchange, "mask", args->mask,
-			"NONE, TOKENS or CHOICES");
-	if (args->mask == SHUNT_MASK_NONE && args->active_mask)
-		return error_set(SHUNT_INVALID,
-			"active_mask is given, but mask is NONE (rank %d)",
-			exchange->rank);
-	if (args->deadline_ns < 0)
-		return exchange_refuse(exchange, "deadline_ns",
-			args->deadline_ns, "0 or more");
-	status = check_pointers(exchange, args);
-	return status ? status : check_smooth(exchange, args);
-}
 
 /* ---- states ----------------------------------------------------------- */
 
@@ -92,32 +26,112 @@ static void advance_rows(struct shunt_exchange *exchange, struct step *step)
 	world_beat(exchange->world, BEAT_DISPATCH_DONE, step->epoch);
 }
 
-/* Weights come from all ranks with tokens or from none. */
-static bool weights_agree(struct shunt_exchange *exchange, struct step *step)
+/* What comes from all ranks with tokens or from none. */
+static bool given_agree(struct shunt_exchange *exchange, struct step *step,
+	const char *what, uint32_t given, uint32_t absent, bool own)
 {
-	step->has_weights = step->weights_seen & WEIGHTS_GIVEN;
-	if (step->weights_seen != (WEIGHTS_GIVEN | WEIGHTS_ABSENT))
+	if ((step->given_seen & (given | absent)) != (given | absent))
 		return true;
 	step_fail(step, SHUNT_MISMATCH, -1,
-		"weights are given on some ranks and not on others in step "
-		"%llu (%s on rank %d); give them on all or on none",
-		(unsigned long long)step->epoch,
-		step->dispatch.weights ? "given" : "not given", exchange->rank);
+		"%s are given on some ranks and not on others in step %llu "
+		"(%s on rank %d); give them on all or on none",
+		what, (unsigned long long)step->epoch,
+		own ? "given" : "not given", exchange->rank);
 	return false;
 }
 
-/* Takes in what `rank` announced. The lowest rank that refuses, or is at
- * fault, decides how the step fails, on all ranks alike. */
-static void take_counts(
-	struct shunt_exchange *exchange, struct step *step, int32_t rank)
+static bool all_given_agree(struct shunt_exchange *exchange, struct step *step)
 {
+	const struct shunt_dispatch_args *args = &step->dispatch;
+
+	return given_agree(exchange, step, "weights", GIVEN_WEIGHTS,
+		       GIVEN_NO_WEIGHTS, args->weights) &&
+	       given_agree(exchange, step, "x_scales", GIVEN_X_SCALES,
+		       GIVEN_NO_X_SCALES, args->x_scales);
+}
+
+/* Compares what all ranks must give alike with what the first rank gave. */
+static bool heads_agree(struct shunt_exchange *exchange, struct step *step,
+	int32_t member, const struct step_head *head)
+{
+	const struct step_head *own =
+		exchange_head(exchange, exchange->rank, step);
+	char name[48];
+
+	group_rank_text(exchange->group, member, name);
+	if (head->table != own->table)
+		step_fail(step, SHUNT_MISMATCH, member,
+			"elastic_info differs in step %llu between rank %d and "
+			"%s; give all ranks the same table",
+			(unsigned long long)step->epoch, exchange->rank, name);
+	else if (head->cached != own->cached)
+		step_fail(step, SHUNT_MISMATCH, member,
+			"cached differs in step %llu: step %llu on rank %d; "
+			"step %llu on %s (0: not cached)",
+			(unsigned long long)step->epoch,
+			(unsigned long long)own->cached, exchange->rank,
+			(unsigned long long)head->cached, name);
+	return step->failure.status == SHUNT_OK;
+}
+
+/* A good announcement of member `index` of the view. */
+static void take_head(
+	struct shunt_exchange *exchange, struct step *step, int32_t index)
+{
+	int32_t member = step->view->members[index];
+	const struct step_head *shared = exchange_head(exchange, member, step);
+	struct step_head head = {
+		.epoch = shared->epoch,
+		.table = shared->table,
+		.cached = shared->cached,
+		.given = shared->given,
+	};
+	char name[48];
+
+	if (head.epoch != step->epoch) {
+		step_fail(step, SHUNT_PEER_FAULT, member,
+			"%s announced step %llu with the head of step %llu",
+			group_rank_text(exchange->group, member, name),
+			(unsigned long long)step->epoch,
+			(unsigned long long)head.epoch);
+		return;
+	}
+	if (!heads_agree(exchange, step, member, &head))
+		return;
+	step->given_seen |= head.given & GIVEN_ALL;
+	if (!head.cached)
+		route_absorb(exchange, step, index);
+}
+
+/* Takes in what a member announced. The lowest that refuses, or is at fault,
+ * decides how the step fails, on all ranks alike. */
+static void take_counts(
+	struct shunt_exchange *exchange, struct step *step, int32_t index)
+{
+	int32_t member = step->view->members[index];
+
 	if (step->failure.status != SHUNT_OK)
 		return;
-	if (step_signal_code(exchange, step, rank) == SIGNAL_OK)
-		route_absorb(exchange, step, rank);
+	if (step_signal_code(exchange, step, member) == SIGNAL_OK)
+		take_head(exchange, step, index);
 	else
-		step_fail_refused(exchange, step, rank,
-			exchange_head(exchange, rank, step));
+		step_fail_refused(exchange, step, member,
+			exchange_head(exchange, member, step));
+}
+
+/* All have announced the step: can it be? */
+static bool step_can_be(struct shunt_exchange *exchange, struct step *step)
+{
+	if (step->failure.status != SHUNT_OK ||
+		!all_given_agree(exchange, step))
+		return false;
+	step->has_x_scales = step->given_seen & GIVEN_X_SCALES;
+	if (args_are_cached(&step->dispatch)) {
+		step->route->is_placed = true;
+		return true;
+	}
+	step->route->has_weights = step->given_seen & GIVEN_WEIGHTS;
+	return place_rows(exchange, step);
 }
 
 /* STEP_COUNTING: takes in the counts of every rank, then writes the rows. A
@@ -125,24 +139,25 @@ static void take_counts(
  * until then others may still read this rank's last ROWS line. */
 static void advance_counts(struct shunt_exchange *exchange, struct step *step)
 {
-	int32_t num_ranks = exchange_shape(exchange)->num_ranks;
+	const struct view *view = step->view;
 
-	for (; step->cursor < num_ranks; step->cursor++) {
-		if (!step_has_signal(exchange, step, step->cursor))
+	for (; step->cursor < view->num_members; step->cursor++) {
+		if (!step_has_signal(
+			    exchange, step, view->members[step->cursor]))
 			return;
 		take_counts(exchange, step, step->cursor);
 	}
-	if (step->failure.status != SHUNT_OK ||
-		!weights_agree(exchange, step) ||
-		!route_place(exchange, step)) {
+	if (!step_can_be(exchange, step)) {
 		step_signal(exchange, step, PHASE_ROWS, SIGNAL_GIVEN_UP);
-		step_end_failed(step);
+		step_end_failed(exchange, step);
 		return;
 	}
 	world_beat(exchange->world, BEAT_DISPATCH_WRITE, step->epoch);
+	route_accept(exchange, step->route);
 	send_rows(exchange, step);
 	step->state = STEP_RECEIVING;
 	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
+	receive_padding(exchange, step);
 	step_await(step, PHASE_ROWS, advance_rows);
 }
 
@@ -153,8 +168,24 @@ static void keep_weights(struct shunt_exchange *exchange, struct step *step)
 	int64_t choices = args->num_tokens * exchange_shape(exchange)->topk;
 
 	if (args->weights && choices > 0)
-		memcpy(step->weights, args->weights,
+		memcpy(step->route->weights, args->weights,
 			(size_t)choices * sizeof(float));
+}
+
+/* What this rank brings; one without tokens leaves it open. */
+static uint32_t given_of(const struct shunt_dispatch_args *args)
+{
+	uint32_t given = 0;
+
+	if (args->weights)
+		given |= GIVEN_WEIGHTS;
+	else if (args->num_tokens > 0)
+		given |= GIVEN_NO_WEIGHTS;
+	if (args->x_scales)
+		given |= GIVEN_X_SCALES;
+	else if (args->num_tokens > 0)
+		given |= GIVEN_NO_X_SCALES;
+	return given;
 }
 
 /* Announces this rank's counts. */
@@ -164,14 +195,15 @@ static void announce(struct shunt_exchange *exchange, struct step *step)
 	const struct shunt_dispatch_args *args = &step->dispatch;
 
 	head->epoch = step->epoch;
+	head->table = step->view->table;
+	head->cached = args->cached.epoch;
 	head->num_tokens = args->num_tokens;
-	head->has_weights = args->weights      ? WEIGHTS_GIVEN
-			    : args->num_tokens ? WEIGHTS_ABSENT
-					       : 0;
+	head->given = given_of(args);
 	head->reason[0] = '\0';
-	step->weights_seen = 0;
+	step->given_seen = 0;
 	step->state = STEP_COUNTING;
-	route_begin(exchange, step);
+	if (!args_are_cached(args))
+		route_clear(exchange, step->route);
 	step_signal(exchange, step, PHASE_COUNTS, SIGNAL_OK);
 	step_await(step, PHASE_COUNTS, advance_counts);
 }
@@ -188,63 +220,92 @@ static int64_t span_of(const struct shunt_exchange *exchange,
 	return exchange->accepted.config.deadline_ns;
 }
 
-static enum shunt_status start(struct shunt_exchange *exchange,
-	const struct shunt_dispatch_args *given, struct step **out)
-{
+/* An error that was found before its step began, for later. */
+struct early_error {
+	enum shunt_status status;
 	char message[STEP_REASON_BYTES];
-	struct shunt_dispatch_args args = {0};
-	struct step *step;
-	enum shunt_status status, claimed;
+};
 
-	status = config_read(&args, sizeof(args), given, "shunt_dispatch_args");
-	snprintf(message, sizeof(message), "%s", shunt_error_message());
-	claimed = step_claim(exchange, span_of(exchange, status, &args), &step);
-	if (claimed != SHUNT_OK)
-		return claimed;
-	world_beat(exchange->world, BEAT_DISPATCH_START, step->epoch);
-	if (status != SHUNT_OK)
-		error_set(status, "%s", message);
-	else
-		status = check_args(exchange, &args);
-	step->dispatch = args;
-	if (status == SHUNT_OK)
+static void keep_error(struct early_error *error, enum shunt_status status)
+{
+	if (error->status != SHUNT_OK || status == SHUNT_OK)
+		return;
+	error->status = status;
+	snprintf(error->message, sizeof(error->message), "%s",
+		shunt_error_message());
+}
+
+/* The step's own part, its slot claimed: everything that can be refused. */
+static enum shunt_status prepare(struct shunt_exchange *exchange,
+	struct step *step, const struct early_error *early)
+{
+	enum shunt_status status = SHUNT_OK;
+
+	if (early->status != SHUNT_OK)
+		return error_set(early->status, "%s", early->message);
+	if (!args_are_cached(&step->dispatch))
 		status = route_count(exchange, step);
+	if (status == SHUNT_OK)
+		keep_weights(exchange, step);
+	return status;
+}
+
+/* `early`: what is wrong before the arguments are looked at, or nothing. */
+static enum shunt_status start(struct shunt_exchange *exchange,
+	const struct shunt_dispatch_args *given, struct early_error *early,
+	struct step **out)
+{
+	struct shunt_dispatch_args args = {0};
+	const struct view *view = exchange_present(exchange);
+	struct route *route = NULL;
+	struct step *step;
+	enum shunt_status status;
+
+	status = step_check_free(exchange);
+	if (status != SHUNT_OK)
+		return status;
+	if (early->status == SHUNT_OK)
+		keep_error(early, config_read(&args, sizeof(args), given,
+					  "shunt_dispatch_args"));
+	if (early->status == SHUNT_OK)
+		keep_error(early, args_check(exchange, &args));
+	if (early->status == SHUNT_OK)
+		keep_error(early, route_begin(exchange, &args, &route, &view));
+	status = step_claim(
+		exchange, view, span_of(exchange, early->status, &args), &step);
+	if (status != SHUNT_OK)
+		return status;
+	world_beat(exchange->world, BEAT_DISPATCH_START, step->epoch);
+	step->route = route;
+	step->dispatch = args;
+	step->dispatch.deadline_ns = span_of(exchange, early->status, &args);
+	status = prepare(exchange, step, early);
 	if (status != SHUNT_OK)
 		return step_refuse(exchange, step, PHASE_COUNTS, status);
-	step->dispatch.deadline_ns = span_of(exchange, SHUNT_OK, &args);
-	keep_weights(exchange, step);
 	announce(exchange, step);
 	*out = step;
 	return SHUNT_OK;
 }
 
-static void fill_out(struct shunt_exchange *exchange, struct step *step,
-	struct shunt_dispatch_out *given)
+static void count_received(struct shunt_exchange *exchange, struct step *step)
 {
-	const struct layout *layout = &exchange->layouts[exchange->rank];
-	int32_t me = exchange->rank;
-	struct shunt_dispatch_out out = {
-		.num_rows = step->num_rows,
-		.expand_x =
-			exchange_array(exchange, me, layout->rows_off, step),
-		.expert_token_nums = step->token_nums,
-		.ep_recv_counts = step->recv_counts,
-		.source =
-			exchange_array(exchange, me, layout->source_off, step),
-		.expert_rows =
-			exchange_array(exchange, me, layout->results_off, step),
-		.dropped_choices = step->dropped,
-		.nan_elements = (int64_t)step->tally.nan_elements,
-		.inf_elements = (int64_t)step->tally.inf_elements,
-	};
+	struct counters *counters = &exchange->counters;
+	const struct route *route = step->route;
 
-	if (exchange_shape(exchange)->has_scales)
-		out.dynamic_scales =
-			exchange_array(exchange, me, layout->scales_off, step);
-	if (step->has_weights)
-		out.expand_weights =
-			exchange_array(exchange, me, layout->weights_off, step);
-	config_write(given, &out, sizeof(out));
+	if (step->is_counted)
+		return;
+	step->is_counted = true;
+	counters->now.dispatches++;
+	counters->now.tokens += route->num_tokens;
+	counters->now.received_rows += route->num_rows;
+	counters->now.dropped_choices += step->dropped;
+	counters->now.dispatch_nan_elements +=
+		(int64_t)step->tally.nan_elements;
+	counters->now.dispatch_inf_elements +=
+		(int64_t)step->tally.inf_elements;
+	for (int64_t l = 0; l < exchange->layouts[exchange->rank].num_local;
+		l++)
+		counters->expert_rows[l] += route->expert_rows[l];
 }
 
 static enum shunt_status finish(struct shunt_exchange *exchange,
@@ -252,11 +313,15 @@ static enum shunt_status finish(struct shunt_exchange *exchange,
 {
 	enum shunt_status status =
 		step_wait(exchange, step, "the rows of dispatch",
-			deadline_ns ? deadline_ns : step->dispatch.deadline_ns);
+			deadline_ns ? deadline_ns : step->dispatch.deadline_ns,
+			step->dispatch.performance_info,
+			&exchange->counters.now.dispatch_wait_ns);
 
-	if (status == SHUNT_OK)
-		fill_out(exchange, step, out);
-	return status;
+	if (status != SHUNT_OK)
+		return status;
+	count_received(exchange, step);
+	receive_fill(exchange, step, out);
+	return SHUNT_OK;
 }
 
 static enum shunt_status check_out(const struct shunt_dispatch_out *out)
@@ -266,27 +331,10 @@ static enum shunt_status check_out(const struct shunt_dispatch_out *out)
 	return config_read(&known, sizeof(known), out, "shunt_dispatch_out");
 }
 
-/* Refuses a step for what is wrong before the arguments are looked at, and
- * that the thread's error tells. */
-static enum shunt_status refuse_step(
-	struct shunt_exchange *exchange, enum shunt_status status)
-{
-	char message[STEP_REASON_BYTES];
-	enum shunt_status claimed;
-	struct step *step;
-
-	snprintf(message, sizeof(message), "%s", shunt_error_message());
-	claimed = step_claim(
-		exchange, exchange->accepted.config.deadline_ns, &step);
-	if (claimed != SHUNT_OK)
-		return claimed;
-	error_set(status, "%s", message);
-	return step_refuse(exchange, step, PHASE_COUNTS, status);
-}
-
 enum shunt_status shunt_dispatch_start(struct shunt_exchange *exchange,
 	const struct shunt_dispatch_args *args, struct shunt_handle *handle)
 {
+	struct early_error early = {0};
 	struct step *step;
 	enum shunt_status status;
 
@@ -296,14 +344,13 @@ enum shunt_status shunt_dispatch_start(struct shunt_exchange *exchange,
 	if (status != SHUNT_OK)
 		return status;
 	if (!handle)
-		status = refuse_step(exchange,
+		keep_error(&early,
 			error_set(SHUNT_NULL_ARGUMENT,
 				"handle is NULL (rank %d)", exchange->rank));
-	else
-		status = start(exchange, args, &step);
+	status = start(exchange, args, &early, &step);
 	if (status == SHUNT_OK)
 		*handle = (struct shunt_handle){exchange->id, step->epoch};
-	else if (status == SHUNT_TIMEOUT)
+	else if (status == SHUNT_TIMEOUT && handle)
 		*handle = (struct shunt_handle){0, 0};
 	exchange_leave(exchange);
 	return status;
@@ -325,9 +372,7 @@ enum shunt_status shunt_dispatch_finish(struct shunt_handle handle,
 	if (deadline_ns < 0)
 		status = exchange_refuse(
 			exchange, "deadline_ns", deadline_ns, "0 or more");
-	else if (step->state == STEP_COMBINING ||
-		 step->state == STEP_COMBINED ||
-		 (step->state == STEP_FAILED && step->awaited == PHASE_RESULTS))
+	else if (step_is_combining(step))
 		status = error_set(SHUNT_STATE,
 			"the dispatch of step %llu is finished: its combine "
 			"has begun (rank %d)",
@@ -342,6 +387,7 @@ enum shunt_status shunt_dispatch(struct shunt_exchange *exchange,
 	const struct shunt_dispatch_args *args, struct shunt_dispatch_out *out,
 	struct shunt_handle *handle)
 {
+	struct early_error early = {0};
 	struct step *step;
 	enum shunt_status status;
 
@@ -350,16 +396,13 @@ enum shunt_status shunt_dispatch(struct shunt_exchange *exchange,
 	status = exchange_enter(exchange);
 	if (status != SHUNT_OK)
 		return status;
-	status = check_out(out);
-	if (status == SHUNT_OK && !handle)
-		status = error_set(SHUNT_NULL_ARGUMENT,
-			"handle is NULL (rank %d)", exchange->rank);
-	if (status != SHUNT_OK) {
-		status = refuse_step(exchange, status);
-		goto leave;
-	}
-	status = start(exchange, args, &step);
-	if (status == SHUNT_TIMEOUT)
+	keep_error(&early, check_out(out));
+	if (!handle)
+		keep_error(&early,
+			error_set(SHUNT_NULL_ARGUMENT,
+				"handle is NULL (rank %d)", exchange->rank));
+	status = start(exchange, args, &early, &step);
+	if (status == SHUNT_TIMEOUT && handle)
 		*handle = (struct shunt_handle){0, 0};
 	if (status != SHUNT_OK)
 		goto leave;

@@ -1,10 +1,142 @@
-/* From expert ids to rows; see route.h. */
+/* From expert ids to counts; see route.h. */
 #include "dispatch/route.h"
 
 #include <string.h>
 
 #include "base/error.h"
+#include "dispatch/args.h"
 #include "exchange/step.h"
+
+/* ---- who takes part --------------------------------------------------- */
+
+/* True if the view has a rank that an earlier table has left out. */
+static bool brings_back(
+	const struct shunt_exchange *exchange, const struct view *view)
+{
+	for (int32_t r = 0; r < view->num_ranks; r++)
+		if (exchange->left_out[view->original[r]])
+			return true;
+	return false;
+}
+
+static enum shunt_status view_of_table(struct shunt_exchange *exchange,
+	struct route *route, const int32_t *table, uint64_t hash)
+{
+	const struct shape *shape = exchange_shape(exchange);
+	enum shunt_status status = SHUNT_OK;
+
+	if (!shape->elastic)
+		return error_set(SHUNT_INVALID,
+			"elastic_info is given, but the exchange was made "
+			"without elastic (rank %d)",
+			exchange->rank);
+	if (route->own_view.table != hash)
+		status = view_fill_table(
+			&route->own_view, shape, &exchange->whole, table);
+	if (status == SHUNT_OK && brings_back(exchange, &route->own_view))
+		status = error_set(SHUNT_INVALID,
+			"elastic_info brings back a rank that an earlier table "
+			"has left out (rank %d)",
+			exchange->rank);
+	return status;
+}
+
+static enum shunt_status choose_view(struct shunt_exchange *exchange,
+	struct route *route, const int32_t *table)
+{
+	uint64_t hash =
+		view_table_hash(table, exchange_shape(exchange)->num_ranks);
+	enum shunt_status status;
+
+	route->view = exchange_present(exchange);
+	if (hash) {
+		status = view_of_table(exchange, route, table, hash);
+		if (status == SHUNT_OK)
+			route->view = &route->own_view;
+		return status;
+	}
+	if (route->view->table)
+		return error_set(SHUNT_INVALID,
+			"elastic_info is missing: an earlier table has left "
+			"out ranks (rank %d)",
+			exchange->rank);
+	return SHUNT_OK;
+}
+
+/* A cached dispatch copies the routing that it repeats. */
+static enum shunt_status copy_route(struct shunt_exchange *exchange,
+	const struct shunt_dispatch_args *args, struct route *route)
+{
+	const struct shape *shape = exchange_shape(exchange);
+	uint64_t epoch = args->cached.epoch;
+	const struct route *from =
+		&exchange->routes[epoch % (uint64_t)shape->num_routes];
+	int64_t places;
+
+	if (args->cached.exchange != exchange->id || from->epoch != epoch ||
+		!from->is_placed || from == route)
+		return error_set(SHUNT_STATE,
+			"cached is no step of this exchange whose routing is "
+			"kept: that of step %llu is asked for in step %llu, "
+			"and %d steps are kept (rank %d)",
+			(unsigned long long)epoch,
+			(unsigned long long)exchange->epoch + 1,
+			shape->num_routes - 1, exchange->rank);
+	if (from->view->table != route->view->table)
+		return error_set(SHUNT_INVALID,
+			"elastic_info is not that of the cached handle (rank "
+			"%d)",
+			exchange->rank);
+	if (args->num_tokens != from->num_tokens)
+		return error_set(SHUNT_INVALID,
+			"num_tokens is %lld, must be %lld as with the cached "
+			"handle (rank %d)",
+			(long long)args->num_tokens,
+			(long long)from->num_tokens, exchange->rank);
+	places = from->num_tokens * shape->num_sends;
+	route->num_tokens = from->num_tokens;
+	route->has_weights = from->has_weights;
+	memcpy(route->weights, from->weights,
+		(size_t)(from->num_tokens * shape->topk) * sizeof(float));
+	memcpy(route->active, from->active, (size_t)from->num_tokens);
+	memcpy(route->unit, from->unit, (size_t)places * sizeof(int32_t));
+	memcpy(route->row, from->row, (size_t)places * sizeof(int32_t));
+	route_copy_counts(route, from, shape,
+		exchange->layouts[exchange->rank].num_local);
+	return SHUNT_OK;
+}
+
+enum shunt_status route_begin(struct shunt_exchange *exchange,
+	const struct shunt_dispatch_args *args, struct route **out,
+	const struct view **view)
+{
+	uint64_t epoch = exchange->epoch + 1;
+	uint64_t num_routes = (uint64_t)exchange_shape(exchange)->num_routes;
+	struct route *route = &exchange->routes[epoch % num_routes];
+	enum shunt_status status;
+
+	status = choose_view(exchange, route, args->elastic_info);
+	route->epoch = epoch;
+	route->is_placed = false;
+	*out = route;
+	*view = route->view;
+	if (status == SHUNT_OK && args_are_cached(args))
+		status = copy_route(exchange, args, route);
+	return status;
+}
+
+void route_accept(struct shunt_exchange *exchange, const struct route *route)
+{
+	const struct view *view = route->view;
+
+	if (!view->table || view->table == exchange->present.table)
+		return;
+	memset(exchange->left_out, 1,
+		(size_t)exchange_shape(exchange)->num_ranks);
+	for (int32_t r = 0; r < view->num_ranks; r++)
+		exchange->left_out[view->original[r]] = 0;
+	view_copy(&exchange->present, view);
+}
 
 /* ---- own choices ------------------------------------------------------ */
 
@@ -29,14 +161,20 @@ static bool is_masked(
 	return false;
 }
 
+/* Ids below it are experts of ranks or special ones. */
+static int64_t num_ids(
+	const struct shunt_exchange *exchange, const struct view *view)
+{
+	return view->num_experts + exchange_shape(exchange)->num_special;
+}
+
 static enum shunt_status refuse_id(const struct shunt_exchange *exchange,
-	int64_t token, int64_t k, int64_t id)
+	const struct view *view, int64_t token, int64_t k, int64_t id)
 {
 	return error_set(SHUNT_INVALID,
 		"expert_ids[%lld, %lld] is %lld, must be -1 .. %lld (rank %d)",
 		(long long)token, (long long)k, (long long)id,
-		(long long)exchange_shape(exchange)->num_experts - 1,
-		exchange->rank);
+		(long long)num_ids(exchange, view) - 1, exchange->rank);
 }
 
 static enum shunt_status refuse_twice(const struct shunt_exchange *exchange,
@@ -48,34 +186,56 @@ static enum shunt_status refuse_twice(const struct shunt_exchange *exchange,
 		(long long)token, (long long)k, (long long)id, exchange->rank);
 }
 
-/* Where choice (token, k) goes: an expert, or -1 for nowhere. */
+/* Where choice (token, k) goes; *active becomes true if it makes the token an
+ * active one. */
 static enum shunt_status route_choice(struct shunt_exchange *exchange,
-	struct step *step, int64_t token, int64_t k, int32_t *expert)
+	struct step *step, int64_t token, int64_t k, int32_t *unit,
+	uint8_t *active)
 {
 	const struct shape *shape = exchange_shape(exchange);
+	const struct view *view = step->route->view;
 	int64_t choice = token * shape->topk + k;
 	uint32_t *stamp = exchange->scratch.stamp;
 	int64_t id;
 
-	*expert = -1;
+	*unit = ROUTE_NONE;
 	if (is_masked(&step->dispatch, token, choice))
 		return SHUNT_OK;
 	id = id_at(&step->dispatch, choice);
-	if (id < -1 || id >= shape->num_experts) {
+	if (id == -1)
+		return SHUNT_OK;
+	*active = 1;
+	if (id < -1 || id >= num_ids(exchange, view)) {
 		if (exchange->accepted.config.bad_id == SHUNT_BAD_ID_REFUSE)
-			return refuse_id(exchange, token, k, id);
+			return refuse_id(exchange, view, token, k, id);
 		step->dropped++;
 		return SHUNT_OK;
 	}
-	if (id == -1)
+	if (id >= view->num_experts) {
+		*unit = ROUTE_SPECIAL - (int32_t)(id - view->num_experts);
 		return SHUNT_OK;
+	}
 	if (shape->distinct) {
 		if (stamp[id] == (uint32_t)token + 1)
 			return refuse_twice(exchange, token, k, id);
 		stamp[id] = (uint32_t)token + 1;
 	}
-	*expert = (int32_t)id;
+	*unit = (int32_t)id;
 	return SHUNT_OK;
+}
+
+/* An active token goes to one replica of each shared expert. */
+static void route_shared(struct shunt_exchange *exchange,
+	const struct route *route, int32_t *unit, bool active)
+{
+	const struct shape *shape = exchange_shape(exchange);
+	const struct view *view = route->view;
+
+	for (int64_t j = 0; j < shape->num_shared; j++)
+		unit[j] = active ? (int32_t)view->num_experts +
+					   view_replica(
+						   view, shape, view->rank, j)
+				 : ROUTE_NONE;
 }
 
 enum shunt_status route_count(
@@ -83,167 +243,136 @@ enum shunt_status route_count(
 {
 	const struct shape *shape = exchange_shape(exchange);
 	uint32_t *counts = exchange_counts(exchange, exchange->rank, step);
-	size_t bytes = (size_t)shape->num_experts * sizeof(*counts);
-	int32_t *expert = step->expert;
+	size_t bytes = (size_t)shape->num_units * sizeof(*counts);
+	struct route *route = step->route;
+	int32_t *unit = route->unit;
 	enum shunt_status status;
 
+	route->num_tokens = step->dispatch.num_tokens;
 	memset(counts, 0, bytes);
 	if (shape->distinct)
 		memset(exchange->scratch.stamp, 0, bytes);
-	for (int64_t t = 0; t < step->dispatch.num_tokens; t++)
-		for (int64_t k = 0; k < shape->topk; k++, expert++) {
-			status = route_choice(exchange, step, t, k, expert);
+	for (int64_t t = 0; t < route->num_tokens; t++) {
+		uint8_t active = 0;
+
+		for (int64_t k = 0; k < shape->topk; k++) {
+			status = route_choice(
+				exchange, step, t, k, &unit[k], &active);
 			if (status != SHUNT_OK)
 				return status;
-			if (*expert >= 0)
-				counts[*expert]++;
 		}
+		route_shared(exchange, route, unit + shape->topk, active);
+		for (int64_t k = 0; k < shape->num_sends; k++)
+			if (unit[k] >= 0)
+				counts[unit[k]]++;
+		route->active[t] = active;
+		unit += shape->num_sends;
+	}
 	return SHUNT_OK;
 }
 
 /* ---- everybody's counts ----------------------------------------------- */
 
-void route_begin(struct shunt_exchange *exchange, struct step *step)
+void route_clear(struct shunt_exchange *exchange, struct route *route)
 {
-	size_t bytes = (size_t)exchange_shape(exchange)->num_experts *
-		       sizeof(uint32_t);
+	const struct shape *shape = exchange_shape(exchange);
+	size_t bytes = (size_t)shape->num_units * sizeof(uint32_t);
 
-	memset(step->next_row, 0, bytes);
-	memset(step->total, 0, bytes);
+	memset(route->next, 0, bytes);
+	memset(route->total, 0, bytes * (size_t)shape->tp_size);
 }
 
-static bool counts_are_sound(const struct shape *shape,
-	const struct step_head *head, uint64_t epoch, const uint32_t *counts)
+/* Shared experts get each token once, at the sender's replica. */
+static bool shared_counts_are_sound(const struct shape *shape,
+	const struct view *view, int32_t source, int64_t num_tokens,
+	const uint32_t *counts)
+{
+	for (int32_t i = 0; i < view->num_shared_ranks; i++) {
+		int32_t replicas =
+			view->num_shared_ranks / (int32_t)shape->num_shared;
+		int32_t replica =
+			view_replica(view, shape, source, i / replicas);
+
+		if (counts[i] > (i == replica ? num_tokens : 0))
+			return false;
+	}
+	return true;
+}
+
+static bool counts_are_sound(const struct shape *shape, const struct view *view,
+	int32_t source, const struct step_head *head, const uint32_t *counts)
 {
 	int64_t num_tokens = head->num_tokens;
 	int64_t per_expert = num_tokens * (shape->distinct ? 1 : shape->topk);
 	int64_t sum = 0;
 
-	if (head->epoch != epoch || num_tokens < 0 ||
-		num_tokens > shape->max_tokens)
+	if (num_tokens < 0 || num_tokens > shape->max_tokens)
 		return false;
-	for (int64_t e = 0; e < shape->num_experts; e++) {
+	for (int64_t e = 0; e < view->num_experts; e++) {
 		if (counts[e] > per_expert)
 			return false;
 		sum += counts[e];
 	}
-	return sum <= num_tokens * shape->topk;
+	return sum <= num_tokens * shape->topk &&
+	       shared_counts_are_sound(shape, view, source, num_tokens,
+		       counts + view->num_experts);
 }
 
-/* Adds one rank's counts; those of lower ranks come before the own rows. */
-static void add_counts(struct shunt_exchange *exchange, struct step *step,
-	int32_t source, const uint32_t *counts)
+/* Adds a rank's counts; those of lower ranks come before the own rows. */
+static void add_counts(struct shunt_exchange *exchange, struct route *route,
+	int32_t tp, int32_t source, const uint32_t *counts)
 {
-	int64_t num_experts = exchange_shape(exchange)->num_experts;
+	int64_t units = exchange_shape(exchange)->num_units;
+	int64_t used = route->view->placement.num_units;
+	uint32_t *total = route->total + tp * units;
 
-	for (int64_t e = 0; e < num_experts; e++)
-		step->total[e] += counts[e];
-	if (source < exchange->rank)
-		for (int64_t e = 0; e < num_experts; e++)
-			step->next_row[e] += counts[e];
+	for (int64_t u = 0; u < used; u++)
+		total[u] += counts[u];
+	if (tp == exchange->tp_rank && source < route->view->rank)
+		for (int64_t u = 0; u < used; u++)
+			route->next[u] += counts[u];
 }
 
-/* Notes what `source` sends to this rank's experts. */
-static void note_blocks(struct shunt_exchange *exchange, struct step *step,
-	int32_t source, const uint32_t *counts)
+/* Notes what rank `source` of EP group `tp` sends to this rank's experts. */
+static void note_blocks(
+	struct route *route, int32_t tp, int32_t source, const uint32_t *counts)
 {
-	const struct placement *placement = &exchange->accepted.placement;
-	const int32_t *mine =
-		placement->order + placement->first[exchange->rank];
-	int64_t num_local = placement_num_local(placement, exchange->rank);
-	int32_t num_ranks = placement->num_ranks;
+	const struct view *view = route->view;
+	const struct placement *placement = &view->placement;
+	const int32_t *mine = placement->order + placement->first[view->rank];
+	int64_t num_local = placement_num_local(placement, view->rank);
 
 	for (int64_t l = 0; l < num_local; l++)
-		step->recv_counts[l * num_ranks + source] =
+		route->blocks[(tp * num_local + l) * view->num_ranks + source] =
 			(int32_t)counts[mine[l]];
 }
 
 void route_absorb(
-	struct shunt_exchange *exchange, struct step *step, int32_t source)
+	struct shunt_exchange *exchange, struct step *step, int32_t index)
 {
 	const struct shape *shape = exchange_shape(exchange);
-	struct step_head *shared = exchange_head(exchange, source, step);
+	const struct view *view = step->view;
+	int32_t member = view->members[index];
+	int32_t tp = index / view->num_ranks;
+	int32_t source = index % view->num_ranks;
 	struct step_head head = {
-		.epoch = shared->epoch,
-		.num_tokens = shared->num_tokens,
-		.has_weights = shared->has_weights,
+		.num_tokens = exchange_head(exchange, member, step)->num_tokens,
 	};
 	uint32_t *counts = exchange->scratch.counts;
 	char name[48];
 
-	memcpy(counts, exchange_counts(exchange, source, step),
-		(size_t)shape->num_experts * sizeof(*counts));
-	if (!counts_are_sound(shape, &head, step->epoch, counts)) {
-		step_fail(step, SHUNT_PEER_FAULT, source,
+	memcpy(counts, exchange_counts(exchange, member, step),
+		(size_t)view->placement.num_units * sizeof(*counts));
+	if (!counts_are_sound(shape, view, source, &head, counts)) {
+		step_fail(step, SHUNT_PEER_FAULT, member,
 			"%s sent counts out of range in step %llu: %lld tokens "
 			"(must be 0 .. %lld), or more choices than they have",
-			group_rank_text(exchange->group, source, name),
+			group_rank_text(exchange->group, member, name),
 			(unsigned long long)step->epoch,
 			(long long)head.num_tokens,
 			(long long)shape->max_tokens);
 		return;
 	}
-	step->weights_seen |=
-		head.has_weights & (WEIGHTS_GIVEN | WEIGHTS_ABSENT);
-	add_counts(exchange, step, source, counts);
-	note_blocks(exchange, step, source, counts);
-}
-
-/* ---- offsets ---------------------------------------------------------- */
-
-/* Places the rows of the experts of `rank`; false if they are too many. */
-static bool place_rank(
-	struct shunt_exchange *exchange, struct step *step, int32_t rank)
-{
-	const struct placement *placement = &exchange->accepted.placement;
-	int64_t given = exchange->layouts[rank].recv_rows;
-	int64_t rows = 0;
-	char name[48];
-
-	for (int64_t i = placement->first[rank]; i < placement->first[rank + 1];
-		i++) {
-		int32_t expert = placement->order[i];
-
-		step->next_row[expert] += (uint32_t)rows;
-		rows += step->total[expert];
-	}
-	if (rows <= given)
-		return true;
-	step_fail(step, SHUNT_CAPACITY, rank,
-		"%s would receive %lld rows in step %llu, and max_recv_rows "
-		"gives it %lld",
-		group_rank_text(exchange->group, rank, name), (long long)rows,
-		(unsigned long long)step->epoch, (long long)given);
-	return false;
-}
-
-/* Makes counts of blocks into running totals, as ep_recv_counts has them. */
-static void total_blocks(struct shunt_exchange *exchange, struct step *step)
-{
-	const struct layout *layout = &exchange->layouts[exchange->rank];
-	int32_t num_ranks = exchange_shape(exchange)->num_ranks;
-	int32_t *counts = step->recv_counts;
-	int32_t total = 0;
-
-	for (int64_t l = 0; l < layout->num_local; l++) {
-		int32_t before = total;
-
-		for (int32_t r = 0; r < num_ranks; r++, counts++) {
-			total += *counts;
-			*counts = total;
-		}
-		step->token_nums[l] = step->dispatch.prefix_token_nums
-					      ? total
-					      : total - before;
-	}
-	step->num_rows = total;
-}
-
-bool route_place(struct shunt_exchange *exchange, struct step *step)
-{
-	for (int32_t r = 0; r < exchange_shape(exchange)->num_ranks; r++)
-		if (!place_rank(exchange, step, r))
-			return false;
-	total_blocks(exchange, step);
-	return true;
+	add_counts(exchange, step->route, tp, source, counts);
+	note_blocks(step->route, tp, source, counts);
 }

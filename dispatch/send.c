@@ -1,107 +1,271 @@
 /* Sending rows; see send.h. */
 #include "dispatch/send.h"
 
+#include <string.h>
+
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/fpenv.h"
 
 struct sender {
 	struct shunt_exchange *exchange;
 	struct step *step;
+	const struct route *route;
 	const struct shape *shape;
 	void (*scatter)(void *const *places, int64_t num_places,
 		const void *row, int64_t bytes);
-	void (*quantize)(int8_t *q, float *scale, const void *x,
-		const float *smooth, int64_t hidden, struct quant_tally *tally);
 	const uint8_t *x;
-	int64_t x_row_bytes; /* from row to row of x */
+	int64_t x_pitch; /* bytes from row to row of x */
+	const uint8_t *x_scales;
+	int64_t scale_bytes; /* of a row */
+	bool indexed;        /* rows stay here, receivers come for them */
+};
+
+/* One destination of a row: a row of a member's window. */
+struct target {
+	int32_t member;
+	int64_t row;
+};
+
+/* A row's scales, as the kernels leave them. */
+struct row_scales {
+	const uint8_t *scales;
+	float row_scale;
 };
 
 static void *array_of(
-	const struct sender *sender, int32_t rank, uint64_t array_off)
+	const struct sender *sender, int32_t member, uint64_t array_off)
 {
-	return exchange_array(sender->exchange, rank, array_off, sender->step);
+	return exchange_array(
+		sender->exchange, member, array_off, sender->step);
 }
 
-/*
- * Assigns choice (token, k) its row, writes all but the row itself, and
- * returns where that goes. `scale` is that of the row; NULL: not known yet.
- */
-static uint8_t *send_choice(
-	const struct sender *sender, int64_t token, int64_t k, float **scale)
+/* Place `at` at TP rank q. */
+static struct target target_of(
+	const struct sender *sender, int64_t at, int32_t q)
 {
-	struct shunt_exchange *exchange = sender->exchange;
-	struct step *step = sender->step;
-	int64_t choice = token * sender->shape->topk + k;
-	int32_t expert = step->expert[choice];
-	int32_t rank = exchange->accepted.placement.rank[expert];
-	const struct layout *layout = &exchange->layouts[rank];
-	int64_t row = step->next_row[expert]++;
-	int32_t *source =
-		(int32_t *)array_of(sender, rank, layout->source_off) + 3 * row;
+	const struct view *view = sender->route->view;
+	int32_t rank = view->placement.rank[sender->route->unit[at]];
 
-	step->row[choice] = (int32_t)row;
-	source[0] = exchange->rank;
+	return (struct target){
+		.member = view->members[q * view->num_ranks + rank],
+		.row = route_row(sender->route, sender->shape->num_units, at,
+			sender->exchange->tp_rank, q),
+	};
+}
+
+static uint8_t *target_place(
+	const struct sender *sender, const struct target *target)
+{
+	return (uint8_t *)array_of(sender, target->member,
+		       sender->exchange->layouts[target->member].rows_off) +
+	       target->row * sender->shape->format.row_bytes;
+}
+
+/* Where a row lies that receivers come for. */
+static uint8_t *kept_place(const struct sender *sender, int64_t index)
+{
+	int32_t me = sender->exchange->rank;
+
+	return (uint8_t *)array_of(
+		       sender, me, sender->exchange->layouts[me].kept_off) +
+	       index * sender->shape->format.row_bytes;
+}
+
+/* ---- what goes with a row --------------------------------------------- */
+
+/* Column-major: scale i of all rows lies together. */
+static void write_column(const struct sender *sender,
+	const struct target *target, const uint8_t *scales)
+{
+	const struct layout *layout =
+		&sender->exchange->layouts[target->member];
+	int64_t bytes = sender->shape->format.scale_bytes;
+	uint8_t *to = (uint8_t *)array_of(
+			      sender, target->member, layout->scales_off) +
+		      target->row * bytes;
+
+	for (int64_t i = 0; i < sender->shape->format.num_scales; i++)
+		memcpy(to + i * layout->recv_rows * bytes, scales + i * bytes,
+			(size_t)bytes);
+}
+
+static void write_scales(const struct sender *sender,
+	const struct target *target, const struct row_scales *scales)
+{
+	const struct layout *layout =
+		&sender->exchange->layouts[target->member];
+	int64_t bytes = sender->scale_bytes;
+	uint8_t *to;
+
+	if (sender->shape->column_major) {
+		write_column(sender, target, scales->scales);
+	} else {
+		to = (uint8_t *)array_of(
+			     sender, target->member, layout->scales_off) +
+		     target->row * bytes;
+		if (bytes == sizeof(float)) /* the usual one */
+			memcpy(to, scales->scales, sizeof(float));
+		else
+			memcpy(to, scales->scales, (size_t)bytes);
+	}
+	if (sender->shape->format.has_row_scale)
+		((float *)array_of(sender, target->member,
+			layout->row_scales_off))[target->row] =
+			scales->row_scale;
+}
+
+/* Writes all but the row itself. */
+static void write_beside(const struct sender *sender,
+	const struct target *target, int64_t token, int64_t k,
+	const struct row_scales *scales)
+{
+	const struct layout *layout =
+		&sender->exchange->layouts[target->member];
+	const struct route *route = sender->route;
+	int64_t topk = sender->shape->topk;
+	int32_t *source = (int32_t *)array_of(
+				  sender, target->member, layout->source_off) +
+			  3 * target->row;
+
+	source[0] = route->view->rank;
 	source[1] = (int32_t)token;
 	source[2] = (int32_t)k;
-	if (step->has_weights)
-		((float *)array_of(sender, rank, layout->weights_off))[row] =
-			step->weights[choice];
-	*scale = (float *)array_of(sender, rank, layout->scales_off) + row;
-	return (uint8_t *)array_of(sender, rank, layout->rows_off) +
-	       row * sender->shape->row_bytes;
+	if (route->has_weights)
+		((float *)array_of(sender, target->member,
+			layout->weights_off))[target->row] =
+			k < topk ? route->weights[token * topk + k] : 1.0f;
+	if (scales->scales)
+		write_scales(sender, target, scales);
 }
 
-/* A token whose row is the same for all its experts. */
+/* ---- rows ------------------------------------------------------------- */
+
+static const uint8_t *row_of(const struct sender *sender, int64_t token)
+{
+	return sender->x + token * sender->x_pitch;
+}
+
+/* Quantizes a token for the expert with row `scale_row` of scales, -1: for
+ * all. */
+static struct row_scales quantize(
+	const struct sender *sender, int64_t token, int64_t scale_row, void *q)
+{
+	struct scratch *scratch = &sender->exchange->scratch;
+	const struct shunt_dispatch_args *args = &sender->step->dispatch;
+	struct row_scales scales = {
+		.scales = sender->scale_bytes ? scratch->row_scales : NULL,
+	};
+	int64_t offset = scale_row * sender->shape->hidden;
+	struct quant_row row = {
+		.q = q,
+		.scales = scratch->row_scales,
+		.row_scale = &scales.row_scale,
+		.x = row_of(sender, token),
+		.fixed = args->static_scales,
+		.fixed_is_one = args->static_shape == SHUNT_STATIC_ONE,
+		.hidden = sender->shape->hidden,
+		.tally = &sender->step->tally,
+	};
+
+	if (args->smooth_scales)
+		row.smooth = args->smooth_scales + offset;
+	if (args->static_scales && args->static_shape == SHUNT_STATIC_EXPERTS)
+		row.fixed += offset;
+	sender->exchange->quantize(&row);
+	return scales;
+}
+
+/* The scales that x brings along. */
+static struct row_scales brought_scales(
+	const struct sender *sender, int64_t token)
+{
+	if (!sender->x_scales)
+		return (struct row_scales){NULL, 0.0f};
+	return (struct row_scales){
+		sender->x_scales + token * sender->scale_bytes, 0.0f};
+}
+
+/* A token whose row is the same for all its places. */
 static void send_token(const struct sender *sender, int64_t token)
 {
 	struct scratch *scratch = &sender->exchange->scratch;
 	const struct shape *shape = sender->shape;
-	const int32_t *expert = sender->step->expert + token * shape->topk;
-	const void *row = sender->x + token * sender->x_row_bytes;
+	int64_t at = token * shape->num_sends;
+	const int32_t *unit = sender->route->unit + at;
+	const void *row = row_of(sender, token);
+	struct row_scales scales;
 	int64_t num_places = 0;
-	float *scale;
-	float value;
 
-	for (int64_t k = 0; k < shape->topk; k++)
-		num_places += expert[k] >= 0;
+	for (int64_t k = 0; k < shape->num_sends; k++)
+		num_places += unit[k] >= 0;
 	if (num_places == 0)
 		return;
-	if (sender->quantize) {
-		sender->quantize((int8_t *)scratch->row, &value, row, NULL,
-			shape->hidden, &sender->step->tally);
+	if (sender->exchange->quantize) {
+		scales = quantize(sender, token, 0, scratch->row);
 		row = scratch->row;
+	} else {
+		scales = brought_scales(sender, token);
 	}
 	num_places = 0;
-	for (int64_t k = 0; k < shape->topk; k++) {
-		if (expert[k] < 0)
-			continue;
-		scratch->places[num_places++] =
-			send_choice(sender, token, k, &scale);
-		if (sender->quantize)
-			*scale = value;
+	for (int64_t k = 0; k < shape->num_sends; k++) {
+		for (int32_t q = 0; unit[k] >= 0 && q < shape->tp_size; q++) {
+			struct target target = target_of(sender, at + k, q);
+
+			write_beside(sender, &target, token, k, &scales);
+			if (!sender->indexed)
+				scratch->places[num_places++] =
+					target_place(sender, &target);
+		}
 	}
-	sender->scatter(scratch->places, num_places, row, shape->row_bytes);
+	if (sender->indexed)
+		scratch->places[num_places++] = kept_place(
+			sender, shape_varies_by_expert(shape) ? at : token);
+	sender->scatter(
+		scratch->places, num_places, row, shape->format.row_bytes);
 }
 
-/* A token that is quantized anew for each of its experts. */
-static void send_token_smoothed(const struct sender *sender, int64_t token)
+/* Place k of a token whose row differs from expert to expert. */
+static void send_place(const struct sender *sender, int64_t token, int64_t k)
 {
 	const struct shape *shape = sender->shape;
-	const int32_t *expert = sender->step->expert + token * shape->topk;
-	const float *smooth = sender->step->dispatch.smooth_scales;
-	float *scale;
+	int64_t at = token * shape->num_sends + k;
+	int32_t unit = sender->route->unit[at];
+	struct target target = target_of(sender, at, 0);
+	uint8_t *place = sender->indexed ? kept_place(sender, at)
+					 : target_place(sender, &target);
+	struct row_scales scales = quantize(
+		sender, token, sender->route->view->scale_row[unit], place);
 
-	for (int64_t k = 0; k < shape->topk; k++) {
-		uint8_t *place;
+	write_beside(sender, &target, token, k, &scales);
+	for (int32_t q = 1; q < shape->tp_size; q++) {
+		void *other;
 
-		if (expert[k] < 0)
-			continue;
-		place = send_choice(sender, token, k, &scale);
-		sender->quantize((int8_t *)place, scale,
-			sender->x + token * sender->x_row_bytes,
-			smooth + expert[k] * shape->hidden, shape->hidden,
-			&sender->step->tally);
+		target = target_of(sender, at, q);
+		write_beside(sender, &target, token, k, &scales);
+		other = target_place(sender, &target);
+		if (!sender->indexed)
+			sender->scatter(
+				&other, 1, place, shape->format.row_bytes);
 	}
+}
+
+static void send_places(const struct sender *sender, int64_t token)
+{
+	const struct shape *shape = sender->shape;
+	const int32_t *unit = sender->route->unit + token * shape->num_sends;
+
+	for (int64_t k = 0; k < shape->num_sends; k++)
+		if (unit[k] >= 0)
+			send_place(sender, token, k);
+}
+
+/* True if a token is quantized anew for each of its experts. */
+static bool rows_vary(const struct step *step)
+{
+	return step->dispatch.smooth_scales ||
+	       (step->dispatch.static_scales &&
+		       step->dispatch.static_shape == SHUNT_STATIC_EXPERTS);
 }
 
 /*
@@ -114,8 +278,11 @@ static bool rows_should_stream(
 	const struct shunt_exchange *exchange, const struct step *step)
 {
 	const struct shape *shape = exchange_shape(exchange);
+	int64_t places = shape->layout == SHUNT_LAYOUT_INDEXED
+				 ? 1
+				 : shape->num_sends * shape->tp_size;
 
-	return step->dispatch.num_tokens * shape->topk * shape->row_bytes >
+	return step->dispatch.num_tokens * places * shape->format.row_bytes >
 	       exchange->stream_bytes;
 }
 
@@ -126,32 +293,55 @@ static struct sender sender_of(
 	const struct shape *shape = exchange_shape(exchange);
 	const struct quant_kernels *kernels = quant_kernels();
 	int64_t stride = step->dispatch.x_stride;
-	bool stream = rows_should_stream(exchange, step);
 
 	return (struct sender){
 		.exchange = exchange,
 		.step = step,
+		.route = step->route,
 		.shape = shape,
-		.scatter = stream ? kernels->scatter_stream : kernels->scatter,
-		.quantize = config->quant == SHUNT_QUANT_INT8
-				    ? kernels->int8_row[config->dtype]
-				    : NULL,
+		.scatter = rows_should_stream(exchange, step)
+				   ? kernels->scatter_stream
+				   : kernels->scatter,
 		.x = step->dispatch.x,
-		.x_row_bytes = (stride ? stride : shape->hidden) *
-			       dtype_bits(config->dtype) / 8,
+		.x_pitch = stride ? dtype_row_bytes(config->dtype, stride)
+				  : shape->x_row_bytes,
+		.x_scales = step->dispatch.x_scales,
+		.scale_bytes = shape_scale_bytes(shape),
+		.indexed = shape->layout == SHUNT_LAYOUT_INDEXED,
 	};
+}
+
+static void count_sent(const struct sender *sender)
+{
+	struct shunt_stats *now = &sender->exchange->counters.now;
+	const struct shape *shape = sender->shape;
+	int64_t places = sender->route->num_tokens * shape->num_sends;
+	int64_t beside =
+		sender->scale_bytes + (shape->format.has_row_scale ? 4 : 0);
+	int64_t rows = 0;
+
+	for (int64_t at = 0; at < places; at++)
+		rows += sender->route->unit[at] >= 0;
+	rows *= shape->tp_size;
+	now->sent_rows += rows;
+	now->dispatch_bytes += rows * beside;
+	if (!sender->indexed)
+		now->dispatch_bytes += rows * shape->format.row_bytes;
 }
 
 void send_rows(struct shunt_exchange *exchange, struct step *step)
 {
+	int64_t from = clock_now();
 	struct sender sender = sender_of(exchange, step);
-	bool smoothed = step->dispatch.smooth_scales != NULL;
+	bool vary = rows_vary(step);
 	struct fpenv caller = fpenv_enter();
 
 	for (int64_t t = 0; t < step->dispatch.num_tokens; t++)
-		if (smoothed)
-			send_token_smoothed(&sender, t);
+		if (vary)
+			send_places(&sender, t);
 		else
 			send_token(&sender, t);
 	fpenv_leave(&caller);
+	count_sent(&sender);
+	exchange->work_ns += clock_now() - from;
 }

@@ -9,6 +9,7 @@
 
 #define TAG_CONFIG    UINT64_C(0x636f6e66)
 #define TAG_PLACEMENT UINT64_C(0x706c6163)
+#define TAG_TP        UINT64_C(0x7470)
 #define TAG_WINDOW    UINT64_C(0x77696e64)
 #define CHUNK_EXPERTS (GROUP_BLOB_BYTES / (int64_t)sizeof(int32_t))
 #define LIST_BYTES    64
@@ -30,11 +31,10 @@ static const struct notice *notice_of(
 }
 
 /* Gathers notices; the error is about whoever refused. */
-static enum shunt_status gather_notices(struct shunt_exchange *exchange,
-	uint64_t tag, struct notice *mine, enum shunt_status own,
-	int64_t deadline, struct gathered *gathered)
+static enum shunt_status gather_notices(struct shunt_group *group, uint64_t tag,
+	struct notice *mine, enum shunt_status own, int64_t deadline,
+	struct gathered *gathered)
 {
-	struct shunt_group *group = exchange->group;
 	enum shunt_status status;
 	char reason[STEP_REASON_BYTES];
 	char name[48];
@@ -157,7 +157,7 @@ static enum shunt_status explain_placement(
 	struct shunt_exchange *exchange, int32_t other, int64_t deadline)
 {
 	const struct placement *placement = &exchange->accepted.placement;
-	int64_t total = placement->num_experts;
+	int64_t total = placement->num_units;
 	int32_t first_rank = -1;
 	int32_t other_rank = -1;
 	int64_t expert = -1;
@@ -204,7 +204,7 @@ enum shunt_status agree_config(struct shunt_exchange *exchange,
 	if (own == SHUNT_OK)
 		config_fields_fill(&mine.fields, &exchange->accepted);
 	status = gather_notices(
-		exchange, TAG_CONFIG, &mine, own, deadline, &gathered);
+		exchange->group, TAG_CONFIG, &mine, own, deadline, &gathered);
 	if (status != SHUNT_OK)
 		return status;
 	status = compare_fields(&gathered, num_ranks);
@@ -213,6 +213,31 @@ enum shunt_status agree_config(struct shunt_exchange *exchange,
 	if (status == SHUNT_OK && other >= 0)
 		status = explain_placement(exchange, other, deadline);
 	return status;
+}
+
+enum shunt_status agree_tp(struct shunt_exchange *exchange,
+	struct shunt_group *tp_group, enum shunt_status own, int64_t deadline)
+{
+	struct notice mine = {0};
+	struct gathered gathered;
+	enum shunt_status status;
+	int32_t other;
+
+	if (own == SHUNT_OK)
+		config_fields_fill(&mine.fields, &exchange->accepted);
+	status = gather_notices(
+		tp_group, TAG_TP, &mine, own, deadline, &gathered);
+	if (status != SHUNT_OK)
+		return status;
+	status = compare_fields(&gathered, tp_group->size);
+	other = other_placement(&gathered, tp_group->size);
+	free(gathered.blobs);
+	if (status != SHUNT_OK || other < 0)
+		return status;
+	error_set(SHUNT_MISMATCH,
+		"the placement differs between TP ranks 0 and %d", other);
+	error_add_rank(other);
+	return SHUNT_MISMATCH;
 }
 
 /* ---- windows ---------------------------------------------------------- */
@@ -255,7 +280,7 @@ enum shunt_status agree_windows(struct shunt_exchange *exchange,
 	enum shunt_status status;
 
 	status = gather_notices(
-		exchange, TAG_WINDOW, &mine, own, deadline, &gathered);
+		exchange->group, TAG_WINDOW, &mine, own, deadline, &gathered);
 	/* When a rank refused, all know it and none comes here. Otherwise
 	 * some may have gathered everything. */
 	*published = status != SHUNT_PEER_REFUSED && own == SHUNT_OK;

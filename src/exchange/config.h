@@ -7,8 +7,8 @@
 
 #include <shunt/shunt.h>
 
-#include "exchange/layout.h"
 #include "exchange/placement.h"
+#include "exchange/shape.h"
 
 #define EXCHANGE_DEADLINE_NS INT64_C(30000000000)
 
@@ -31,7 +31,7 @@ enum shunt_status accepted_init(struct accepted *accepted,
 void accepted_fini(struct accepted *accepted);
 
 /* Everything that must be the same on all ranks, as numbers with names. */
-#define CONFIG_NUM_FIELDS 14
+#define CONFIG_NUM_FIELDS 31
 
 struct config_fields {
 	int64_t value[CONFIG_NUM_FIELDS];

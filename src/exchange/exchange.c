@@ -71,9 +71,11 @@ enum shunt_status shunt_exchange_query(
 
 static void exchange_free(struct shunt_exchange *exchange)
 {
+	if (exchange->owns_group)
+		shunt_group_destroy(exchange->group);
 	accepted_fini(&exchange->accepted);
 	free(exchange->layouts);
-	free(exchange->tables);
+	tables_fini(exchange);
 	free(exchange->lost_ranks);
 	free(exchange->windows);
 	free(exchange->window_off);
@@ -83,25 +85,15 @@ static void exchange_free(struct shunt_exchange *exchange)
 static enum shunt_status exchange_alloc(struct shunt_world *world,
 	struct shunt_group *group, struct shunt_exchange **out)
 {
-	size_t size = (size_t)group->size;
 	struct shunt_exchange *exchange = calloc(1, sizeof(*exchange));
 
-	if (exchange) {
-		exchange->window_off = calloc(size, sizeof(uint64_t));
-		exchange->windows = calloc(size, sizeof(uint8_t *));
-		exchange->lost_ranks = calloc(size, sizeof(int32_t));
-	}
-	if (!exchange || !exchange->window_off || !exchange->windows ||
-		!exchange->lost_ranks) {
-		if (exchange)
-			exchange_free(exchange);
+	if (!exchange)
 		return error_set(SHUNT_NO_MEMORY,
-			"rank %d: no memory for an exchange of %d ranks",
-			group->rank, group->size);
-	}
+			"rank %d: no memory for an exchange", group->rank);
 	exchange->world = world;
 	exchange->group = group;
 	exchange->rank = group->rank;
+	exchange->ep_rank = group->rank;
 	exchange->stream_bytes = cache_private_bytes() / 4 * 3;
 	atomic_flag_clear(&exchange->busy);
 	*out = exchange;
@@ -110,14 +102,36 @@ static enum shunt_status exchange_alloc(struct shunt_world *world,
 
 /* This rank's own part: everything that can be checked alone. */
 static enum shunt_status exchange_accept(struct shunt_exchange *exchange,
-	const struct shunt_exchange_config *config)
+	const struct shunt_exchange_config *given)
 {
+	const struct shunt_exchange_config *config = &exchange->accepted.config;
 	enum shunt_status status;
+	size_t members;
 
-	status = accepted_init(&exchange->accepted, config, exchange->rank,
+	status = accepted_init(&exchange->accepted, given, exchange->rank,
 		exchange->group->size);
 	if (status != SHUNT_OK)
 		return status;
+	if (config->tp_group == exchange->group ||
+		(config->tp_group &&
+			config->tp_group->world != exchange->world)) {
+		exchange->accepted.config.tp_group = NULL;
+		return error_set(SHUNT_INVALID,
+			"tp_group must be another group than the exchange's, "
+			"of the same world (rank %d)",
+			exchange->rank);
+	}
+	members = (size_t)exchange_shape(exchange)->num_members;
+	exchange->quantize = quant_row_kernel(
+		config->quant, config->scale_form, config->dtype);
+	exchange->window_off = calloc(members, sizeof(uint64_t));
+	exchange->windows = calloc(members, sizeof(uint8_t *));
+	exchange->lost_ranks = calloc(members, sizeof(int32_t));
+	if (!exchange->window_off || !exchange->windows ||
+		!exchange->lost_ranks)
+		return error_set(SHUNT_NO_MEMORY,
+			"rank %d: no memory for an exchange of %zu ranks",
+			exchange->rank, members);
 	return layouts_init(
 		&exchange->accepted, exchange->rank, &exchange->layouts);
 }
@@ -138,6 +152,7 @@ static enum shunt_status exchange_provide(struct shunt_exchange *exchange)
 	status = tables_init(exchange);
 	if (status != SHUNT_OK)
 		return status;
+	counters_reset(exchange);
 	status = segment_alloc(
 		segment, window_bytes(exchange), 4096, window_off);
 	if (status != SHUNT_OK)
@@ -157,12 +172,37 @@ static void window_retire(struct shunt_exchange *exchange)
 		exchange->group->members, exchange->group->size);
 }
 
+/* From an EP group to the group of all members, if there is TP. */
+static enum shunt_status exchange_widen(struct shunt_exchange *exchange,
+	enum shunt_status own, int64_t deadline)
+{
+	struct shunt_group *tp_group = exchange->accepted.config.tp_group;
+	struct shunt_group *grid;
+	enum shunt_status status = own;
+
+	if (!tp_group)
+		return own;
+	/* Also after an error, so that the other EP groups hear of it. */
+	status = agree_tp(exchange, tp_group, own, deadline);
+	if (status == SHUNT_OK)
+		status =
+			grid_create(exchange->group, tp_group, deadline, &grid);
+	if (status != SHUNT_OK)
+		return status;
+	exchange->group = grid;
+	exchange->owns_group = true;
+	exchange->rank = grid->rank;
+	exchange->tp_rank = tp_group->rank;
+	return SHUNT_OK;
+}
+
 static enum shunt_status exchange_meet(struct shunt_exchange *exchange,
 	enum shunt_status own, int64_t deadline)
 {
 	enum shunt_status status = agree_config(exchange, own, deadline);
 	bool published;
 
+	status = exchange_widen(exchange, status, deadline);
 	if (status != SHUNT_OK)
 		return status;
 	own = exchange_provide(exchange);
@@ -177,6 +217,25 @@ static enum shunt_status exchange_meet(struct shunt_exchange *exchange,
 			exchange->window_off[exchange->rank],
 			window_bytes(exchange));
 	return status;
+}
+
+/* Creations take turns on each of their groups, always in the same order. */
+static void lock_groups(struct shunt_group *a, struct shunt_group *b)
+{
+	if (b && (uintptr_t)b < (uintptr_t)a) {
+		pthread_mutex_lock(&b->lock);
+		b = NULL;
+	}
+	pthread_mutex_lock(&a->lock);
+	if (b)
+		pthread_mutex_lock(&b->lock);
+}
+
+static void unlock_groups(struct shunt_group *a, struct shunt_group *b)
+{
+	pthread_mutex_unlock(&a->lock);
+	if (b)
+		pthread_mutex_unlock(&b->lock);
 }
 
 /* The deadline that the caller asked for, also if the rest is wrong. */
@@ -204,6 +263,7 @@ enum shunt_status shunt_exchange_create(struct shunt_world *world,
 	struct shunt_exchange **out)
 {
 	struct shunt_exchange *exchange = NULL;
+	struct shunt_group *tp_group;
 	enum shunt_status status;
 
 	status = check_owner(world, group, out);
@@ -215,9 +275,10 @@ enum shunt_status shunt_exchange_create(struct shunt_world *world,
 	if (status != SHUNT_OK)
 		return status;
 	status = exchange_accept(exchange, config);
-	pthread_mutex_lock(&group->lock);
+	tp_group = exchange->accepted.config.tp_group;
+	lock_groups(group, tp_group);
 	status = exchange_meet(exchange, status, creation_deadline(exchange));
-	pthread_mutex_unlock(&group->lock);
+	unlock_groups(group, tp_group);
 	if (status != SHUNT_OK) {
 		exchange_free(exchange);
 		return status;
@@ -284,10 +345,17 @@ enum shunt_status exchange_enter(struct shunt_exchange *exchange)
 {
 	enum shunt_status status = guard_check(exchange->world->generation);
 
+	if (status == SHUNT_OK && exchange->broken)
+		status = report_broken(exchange);
+	return status ? status : exchange_enter_any(exchange);
+}
+
+enum shunt_status exchange_enter_any(struct shunt_exchange *exchange)
+{
+	enum shunt_status status = guard_check(exchange->world->generation);
+
 	if (status != SHUNT_OK)
 		return status;
-	if (exchange->broken)
-		return report_broken(exchange);
 	if (atomic_flag_test_and_set_explicit(
 		    &exchange->busy, memory_order_acquire))
 		return error_set(SHUNT_STATE,

@@ -9,7 +9,8 @@
  *	        own counts   own rows    all rows      own results  sums are
  *	        announced    written     are here      announced    done
  *
- * and then FREE again; or it becomes FAILED while it waits, when a rank refused
+ * (FEEDING before COMBINING, while results come expert by expert) and then FREE
+ * again; or it becomes FAILED while it waits, when a rank refused
  * it, and keeps the error until its finish asks for it. A step that this rank
  * refused or gave up is DRAINING until all ranks have announced theirs.
  *
@@ -26,6 +27,8 @@
 
 #include "exchange/config.h"
 #include "exchange/layout.h"
+#include "exchange/route.h"
+#include "exchange/stats.h"
 #include "quant/kernels.h"
 #include "world/group.h"
 #include "world/world.h"
@@ -35,6 +38,7 @@ enum step_state {
 	STEP_COUNTING,
 	STEP_RECEIVING,
 	STEP_DISPATCHED,
+	STEP_FEEDING,
 	STEP_COMBINING,
 	STEP_COMBINED,
 	STEP_FAILED,
@@ -55,9 +59,14 @@ struct failure {
 	char message[STEP_REASON_BYTES + 128];
 };
 
-/* Whether a rank brings weights; one without tokens may leave it open. */
-#define WEIGHTS_GIVEN  1u
-#define WEIGHTS_ABSENT 2u
+/* What a rank brings besides x; one without tokens may leave it open. */
+enum given {
+	GIVEN_WEIGHTS = 1,
+	GIVEN_NO_WEIGHTS = 2,
+	GIVEN_X_SCALES = 4,
+	GIVEN_NO_X_SCALES = 8,
+	GIVEN_ALL = 15
+};
 
 /* Longest row stride that callers may give, in elements. */
 #define MAX_STRIDE (INT64_C(1) << 40)
@@ -66,60 +75,89 @@ struct step {
 	uint64_t epoch;
 	int64_t slot;
 	enum step_state state;
+	struct route *route;
+	/* Whose signals it waits for: the route's, or for a step that has none
+	 * the newest view that this rank knows. */
+	const struct view *view;
 
 	/* While it waits for others: moves it along as far as it goes, and
 	 * clears itself when nothing is left to wait for. */
 	void (*advance)(struct shunt_exchange *exchange, struct step *step);
 	enum phase awaited; /* the phase that it waits for */
-	int32_t cursor;     /* ranks before it have signalled that phase */
+	int32_t cursor; /* members of the view before it have signalled it */
 
 	uint64_t sent[NUM_PHASES]; /* last value of each of the slot's lines */
 	struct shunt_dispatch_args dispatch;
 	struct shunt_combine_args combine;
-	uint32_t weights_seen; /* WEIGHTS_GIVEN, WEIGHTS_ABSENT, of all ranks */
-	bool has_weights;
+	uint32_t given_seen; /* enum given, of all ranks */
+	bool has_x_scales;
+	bool is_counted; /* in the statistics */
 	struct failure failure;
 	enum signal_code refusal; /* STEP_DRAINING: how the step ended */
 	struct quant_tally tally;
 	int64_t dropped;
-	int64_t num_rows; /* received, N */
 
-	/* Routing, [T_max * K]: where each choice went. */
-	int32_t *expert; /* -1: does not travel */
-	int32_t *row;    /* at the expert's rank */
-	float *weights;
-	uint32_t *next_row;   /* [E]: next row of this rank's to the expert */
-	uint32_t *total;      /* [E]: rows from all ranks to the expert */
+	/* [W] by EP rank, for performance_info: since when this call waits for
+	 * the rank's signal (0: it does not), and how long it has waited. */
+	int64_t *awaited_since;
+	int64_t *waited_ns;
+
+	/* Outputs of dispatch, in memory of the step's own. */
 	int64_t *token_nums;  /* [L] */
-	int32_t *recv_counts; /* [L * W] */
+	int64_t *padded_nums; /* [L] */
+	int64_t *first_row;   /* [L] */
+	int32_t *recv_counts; /* [P * L * W] */
+	int32_t *tp_counts;   /* [P] */
+
+	/* Combine. */
+	struct quant_tally combine_tally;
+	bool y_is_announced; /* owners read y in place: await PHASE_READ */
+	uint8_t *fed;        /* [L]: experts that were fed */
+	int64_t unfed;       /* experts with rows that are still to be fed */
 };
 
 /* Space for the work on one token. */
 struct scratch {
-	uint32_t *counts;     /* [E]: a peer's counts, as they were read */
-	uint32_t *stamp;      /* [E]: last token that chose it, plus 1 */
+	uint32_t *counts;     /* [units]: a peer's counts, as they were read */
+	uint32_t *totals;     /* [units]: rows of all EP groups */
+	uint32_t *stamp;      /* [units]: last token that chose it, plus 1 */
 	uint8_t *row;         /* a quantized row */
-	void **places;        /* [K]: its destinations */
-	const void **results; /* [K]: experts' rows of a token */
-	float *weights;       /* [K] */
+	uint8_t *row_scales;  /* its scales */
+	void **places;        /* [P * sends]: its destinations */
+	const void **results; /* [sends + 1]: rows of a token */
+	float *weights;       /* [sends + 1] */
+	float *acc;           /* [H]: a token's sum */
 };
 
 struct shunt_exchange {
 	struct shunt_world *world;
-	struct shunt_group *group;
-	int32_t rank;
+	struct shunt_group *group; /* of the members; see shape.h */
+	bool owns_group;           /* made for TP by grid.c */
+	int32_t rank;              /* member */
+	int32_t ep_rank;
+	int32_t tp_rank;
 	struct accepted accepted;
-	struct layout *layouts; /* [W] */
-	uint64_t *window_off;   /* [W]: in each rank's segment */
-	uint8_t **windows;      /* [W]: mapped */
-	void *tables;           /* everything below is in this one block */
-	struct step *steps;     /* [depth] */
+	struct layout *layouts; /* [members] */
+	uint64_t *window_off;   /* [members]: in each rank's segment */
+	uint8_t **windows;      /* [members]: mapped */
+	struct view whole;      /* all ranks */
+	/* elastic: the ranks that the last table has left, and by EP rank who
+	 * was left out before. */
+	struct view present;
+	uint8_t *left_out;
+	void *tables;         /* everything below is in this one block */
+	struct step *steps;   /* [depth] */
+	struct route *routes; /* [num_routes]: of step n at n mod num_routes */
 	struct scratch scratch;
-	int64_t stream_bytes; /* steps that send more stream their rows */
-	uint64_t id;          /* in the registry */
-	uint64_t epoch;       /* of the newest step */
-	bool broken;          /* a rank was lost */
-	int32_t *lost_ranks;  /* [W]: that broke it */
+	struct counters counters;
+	int64_t work_ns;        /* spent by advance() on rows; no waiting */
+	uint8_t *blank_row;     /* zeros: what padding refers to with INDEXED */
+	quant_row_fn *quantize; /* NULL: rows are copied */
+	int64_t stream_bytes;   /* steps that send more stream their rows */
+	uint64_t id;            /* in the registry */
+	uint64_t epoch;         /* of the newest step */
+	bool broken;            /* a rank was lost */
+	int32_t *lost_ranks;    /* [members]: that broke it */
 	size_t num_lost;
 	atomic_flag busy;
 };
@@ -130,7 +168,15 @@ static inline const struct shape *exchange_shape(
 	return &exchange->accepted.shape;
 }
 
-/* Address of an array of `rank`'s window in the slot of `step`. */
+/* The ranks that take part in a step whose own view is not known. */
+static inline const struct view *exchange_present(
+	const struct shunt_exchange *exchange)
+{
+	return exchange_shape(exchange)->elastic ? &exchange->present
+						 : &exchange->whole;
+}
+
+/* Address of an array of member `rank`'s window in the slot of `step`. */
 static inline void *exchange_array(const struct shunt_exchange *exchange,
 	int32_t rank, uint64_t array_off, const struct step *step)
 {
@@ -172,6 +218,8 @@ static inline struct step_head *exchange_note(
  * nothing works on this exchange any more).
  */
 enum shunt_status exchange_enter(struct shunt_exchange *exchange);
+/* The same for calls that a lost rank does not hinder. */
+enum shunt_status exchange_enter_any(struct shunt_exchange *exchange);
 void exchange_leave(struct shunt_exchange *exchange);
 
 /*

@@ -33,46 +33,89 @@ static uint64_t place_array(struct cursor *cursor, uint64_t count,
 	return start;
 }
 
-static enum shunt_status set_rows(struct layout *layout,
+/* Rows of one EP group in the worst case; INT64_MAX: beyond counting. */
+static int64_t worst_of_group(
 	const struct shape *shape, int64_t num_local, int32_t rank)
 {
 	int64_t per_token = shape->topk;
+	int64_t sources = shape->num_ranks;
 	int64_t rows;
 
-	if (shape->distinct && num_local < per_token)
-		per_token = num_local;
-	if (num_local == 0)
+	if (rank < shape->num_shared_ranks) {
+		int64_t replicas = shape->num_shared_ranks / shape->num_shared;
+
+		/* After losses fewer replicas may serve all. */
+		if (!shape->elastic)
+			sources = (sources + replicas - 1) / replicas;
+		per_token = 1;
+	} else if (num_local == 0) {
 		per_token = 0;
+	} else if (shape->distinct && num_local < per_token) {
+		per_token = num_local;
+	}
 	if (__builtin_mul_overflow(shape->max_tokens, per_token, &rows) ||
-		__builtin_mul_overflow(rows, shape->num_ranks, &rows))
-		rows = INT64_MAX;
+		__builtin_mul_overflow(rows, sources, &rows))
+		return INT64_MAX;
+	return rows;
+}
+
+static int64_t worst_rows(
+	const struct shape *shape, int64_t num_local, int32_t rank)
+{
+	int64_t rows;
+
+	if (shape->layout == SHUNT_LAYOUT_PADDED) {
+		if (__builtin_mul_overflow(
+			    num_local, shape->rows_per_expert, &rows))
+			return INT64_MAX;
+		return rows;
+	}
+	rows = worst_of_group(shape, num_local, rank);
+	if (__builtin_mul_overflow(rows, shape->tp_size, &rows) ||
+		__builtin_add_overflow(
+			rows, num_local * (shape->alignment - 1), &rows))
+		return INT64_MAX;
+	return rows;
+}
+
+static enum shunt_status set_rows(struct layout *layout,
+	const struct shape *shape, int64_t num_local, int32_t rank)
+{
+	int64_t rows = worst_rows(shape, num_local, rank);
+
 	layout->num_local = num_local;
 	layout->worst_rows = rows;
 	layout->recv_rows = rows;
 	if (shape->max_recv_rows > 0 && shape->max_recv_rows < rows)
 		layout->recv_rows = shape->max_recv_rows;
-	if (rows > MAX_ROWS)
+	if (rows <= MAX_ROWS)
+		return SHUNT_OK;
+	if (shape->layout == SHUNT_LAYOUT_PADDED)
 		return error_set(SHUNT_INVALID,
-			"max_tokens %lld, topk %lld and %d ranks make %lld "
-			"rows on a rank, at most %lld (rank %d)",
-			(long long)shape->max_tokens, (long long)shape->topk,
-			shape->num_ranks, (long long)rows, (long long)MAX_ROWS,
-			rank);
-	return SHUNT_OK;
+			"rows_per_expert %lld for %lld experts make %lld rows "
+			"on a rank, at most %lld (rank %d)",
+			(long long)shape->rows_per_expert, (long long)num_local,
+			(long long)rows, (long long)MAX_ROWS, rank);
+	return error_set(SHUNT_INVALID,
+		"max_tokens %lld, topk %lld and %d ranks make %lld rows on a "
+		"rank, at most %lld (rank %d)",
+		(long long)shape->max_tokens, (long long)shape->topk,
+		shape->num_members, (long long)rows, (long long)MAX_ROWS, rank);
 }
 
 static void place_control(
 	struct layout *layout, const struct shape *shape, struct cursor *cursor)
 {
-	uint64_t ranks = (uint64_t)shape->num_ranks;
+	uint64_t members = (uint64_t)shape->num_members;
 	uint64_t depth = (uint64_t)shape->depth;
 
 	for (int phase = 0; phase < NUM_PHASES; phase++)
 		layout->lines_off[phase] = place_array(
-			cursor, ranks * depth, LINE_BYTES, LINE_BYTES);
-	layout->closed_off = place_array(cursor, ranks, LINE_BYTES, LINE_BYTES);
+			cursor, members * depth, LINE_BYTES, LINE_BYTES);
+	layout->closed_off =
+		place_array(cursor, members, LINE_BYTES, LINE_BYTES);
 	layout->head_stride = sizeof(struct step_head) +
-			      (uint64_t)shape->num_experts * sizeof(uint32_t);
+			      (uint64_t)shape->num_units * sizeof(uint32_t);
 	layout->head_stride = (layout->head_stride + LINE_BYTES - 1) /
 			      LINE_BYTES * LINE_BYTES;
 	layout->head_off =
@@ -81,23 +124,40 @@ static void place_control(
 		cursor, depth, sizeof(struct step_head), LINE_BYTES);
 }
 
+/* INDEXED: rows that a sender keeps, one per token, or per place that a token
+ * goes to where each may have scales of its own. */
+static uint64_t kept_rows(const struct shape *shape)
+{
+	return (uint64_t)shape->max_tokens *
+	       (shape_varies_by_expert(shape) ? (uint64_t)shape->num_sends : 1);
+}
+
 static void place_data(
 	struct layout *layout, const struct shape *shape, struct cursor *cursor)
 {
+	bool indexed = shape->layout == SHUNT_LAYOUT_INDEXED;
+	uint64_t row_bytes = (uint64_t)shape->format.row_bytes;
 	uint64_t rows = (uint64_t)layout->recv_rows;
 	uint64_t first = place_array(cursor, 0, 1, PAGE_BYTES);
 	uint64_t more;
 
-	layout->scales_off = place_array(cursor, shape->has_scales ? rows : 0,
-		sizeof(float), LINE_BYTES);
+	layout->scales_off = place_array(
+		cursor, rows, (uint64_t)shape_scale_bytes(shape), LINE_BYTES);
+	layout->row_scales_off =
+		place_array(cursor, shape->format.has_row_scale ? rows : 0,
+			sizeof(float), LINE_BYTES);
 	layout->weights_off =
 		place_array(cursor, rows, sizeof(float), LINE_BYTES);
 	layout->source_off =
 		place_array(cursor, rows, 3 * sizeof(int32_t), LINE_BYTES);
-	layout->rows_off = place_array(
-		cursor, rows, (uint64_t)shape->row_bytes, PAGE_BYTES);
+	layout->rows_off =
+		place_array(cursor, indexed ? 0 : rows, row_bytes, PAGE_BYTES);
+	layout->kept_off = place_array(
+		cursor, indexed ? kept_rows(shape) : 0, row_bytes, PAGE_BYTES);
 	layout->results_off = place_array(
 		cursor, rows, (uint64_t)shape->result_bytes, PAGE_BYTES);
+	layout->travel_off = place_array(
+		cursor, rows, (uint64_t)shape->travel_bytes, PAGE_BYTES);
 	place_array(cursor, 0, 1, PAGE_BYTES);
 	layout->slot_stride = cursor->offset - first;
 	more = (uint64_t)shape->depth - 1;

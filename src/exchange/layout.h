@@ -3,22 +3,26 @@
  * ranks compute the layout of all ranks from the config, so offsets never
  * travel.
  *
- * A window, `W` ranks, `depth` slots (step n uses slot n mod depth):
+ * A window, `M` members, `depth` slots (step n uses slot n mod depth):
  *
- *	lines    [phase][slot][W]  line s: what rank s has signalled here
- *	closed   [W]               line s: rank s will not come here again
+ *	lines    [phase][slot][M]  line s: what member s has signalled here
+ *	closed   [M]               line s: member s will not come here again
  *	head     [slot]            this rank's part of the step, for the others
- *	counts   [slot][E]         rows that this rank sends to each expert
+ *	counts   [slot][units]     rows that this rank sends to each unit
  *	note     [slot]            this rank's part of the combine
  *	-- page --
- *	scales   [slot][A]         written by the senders ...
+ *	scales   [slot][A][n]      written by the senders; or [n][A] ...
+ *	row_scales [slot][A]
  *	weights  [slot][A]
  *	source   [slot][A][3]
- *	rows     [slot][A][H]      ... = expand_x
+ *	rows     [slot][A][H]      ... = expand_x; none with INDEXED
+ *	kept     [slot][T_max * sends][H]  INDEXED: own rows, read by receivers
  *	results  [slot][A][H]      written by the experts, read by the senders
+ *	travel   [slot][A][..]     what is read instead, where results are
+ *	                           quantized or reduced over TP first
  *
- * Only lines, scales, weights, source and rows are written by peers; each row
- * of the latter has exactly one writer in a step.
+ * Only lines, scales, row_scales, weights, source and rows are written by
+ * peers; each row of the latter has exactly one writer in a step.
  */
 #ifndef EXCHANGE_LAYOUT_H
 #define EXCHANGE_LAYOUT_H
@@ -27,38 +31,30 @@
 
 #include <shunt/shunt.h>
 
-#include "exchange/placement.h"
+#include "exchange/shape.h"
 
 enum phase {
 	PHASE_COUNTS,  /* head and counts of the step can be read */
 	PHASE_ROWS,    /* the rows to this rank are written */
 	PHASE_RESULTS, /* note and results of the step can be read */
+	PHASE_TRAVEL,  /* with TP: the reduced rows can be read */
+	PHASE_READ,    /* y that lies in the caller's memory has been read */
 	NUM_PHASES
 };
 
 #define STEP_REASON_BYTES 512
 
-/* What a rank says about its part of a step. */
+/* What head and note have in common: they may say why a step is refused. */
 struct step_head {
 	uint64_t epoch;
+	uint64_t table;  /* hash of the elastic_info table; 0: none */
+	uint64_t cached; /* dispatch: the epoch whose routing is repeated */
 	int64_t num_tokens;
-	uint32_t has_weights;
+	uint32_t given; /* dispatch: enum given */
+	/* combine: where y lies, if not in `results`; 0: it does. */
+	uint64_t y_offset;              /* in the segment */
+	uint64_t y_pitch;               /* bytes from row to row */
 	char reason[STEP_REASON_BYTES]; /* why it was refused, else "" */
-};
-
-/* What the layouts of all ranks have in common. */
-struct shape {
-	int32_t num_ranks;
-	int32_t depth;
-	int64_t max_tokens;
-	int64_t hidden;
-	int64_t topk;
-	int64_t num_experts;
-	int64_t row_bytes;    /* of expand_x */
-	int64_t result_bytes; /* of an expert's row */
-	bool distinct;
-	bool has_scales;
-	int64_t max_recv_rows; /* 0: no limit below the worst case */
 };
 
 struct layout {
@@ -71,17 +67,20 @@ struct layout {
 	uint64_t head_stride; /* from slot to slot, head and counts */
 	uint64_t note_off;
 	uint64_t scales_off; /* of slot 0; the others at slot_stride */
+	uint64_t row_scales_off;
 	uint64_t weights_off;
 	uint64_t source_off;
 	uint64_t rows_off;
+	uint64_t kept_off;
 	uint64_t results_off;
+	uint64_t travel_off;
 	uint64_t slot_stride;
 	uint64_t total_bytes;
 };
 
 /*
- * The layout of a rank with num_local experts. Errors: INVALID where rows or
- * bytes leave their range (names both; `rank` is for the message).
+ * The layout of EP rank `rank` with num_local experts. Errors: INVALID where
+ * rows or bytes leave their range (names both).
  */
 enum shunt_status layout_init(struct layout *layout, const struct shape *shape,
 	int64_t num_local, int32_t rank);
@@ -90,7 +89,8 @@ static inline uint64_t layout_line(const struct layout *layout,
 	const struct shape *shape, enum phase phase, int64_t slot, int32_t from)
 {
 	return layout->lines_off[phase] +
-	       ((uint64_t)slot * (uint64_t)shape->num_ranks + (uint64_t)from) *
+	       ((uint64_t)slot * (uint64_t)shape->num_members +
+		       (uint64_t)from) *
 		       128;
 }
 

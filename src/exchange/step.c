@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/order.h"
+#include "exchange/timing.h"
 #include "world/wait.h"
 
 #define CODE_BITS 8
@@ -23,10 +24,11 @@ void step_signal(struct shunt_exchange *exchange, struct step *step,
 	uint64_t add = value - step->sent[phase];
 
 	step->sent[phase] = value;
-	for (int32_t i = 0; i < shape->num_ranks; i++) {
+	for (int32_t i = 0; i < shape->num_members; i++) {
 		/* Begin behind oneself, so that not all ranks write to rank 0
-		 * at the same time. */
-		int32_t rank = (exchange->rank + 1 + i) % shape->num_ranks;
+		 * at the same time. Ranks that a table has left out get it too:
+		 * one that knows nothing of the table must learn of it. */
+		int32_t rank = (exchange->rank + 1 + i) % shape->num_members;
 
 		peer_signal(exchange->group->peers[rank],
 			exchange->window_off[rank] +
@@ -78,25 +80,37 @@ struct step_waiter {
 	struct waiter waiter;
 	struct shunt_exchange *exchange;
 	struct step *step;
+	bool timed; /* for performance_info */
 };
 
 static bool wait_ready(struct waiter *waiter)
 {
 	struct step_waiter *self = (struct step_waiter *)waiter;
 	struct shunt_exchange *exchange = self->exchange;
+	enum phase phase = self->step->awaited;
+	int64_t work_ns = exchange->work_ns;
 
+	if (self->timed)
+		timing_look(exchange, self->step);
 	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
 		if (exchange->steps[i].advance)
 			exchange->steps[i].advance(
 				exchange, &exchange->steps[i]);
+	if (self->timed && self->step->awaited != phase)
+		timing_begin(exchange, self->step, exchange->work_ns - work_ns);
 	return !self->step->advance;
 }
 
 static bool wait_awaits(struct waiter *waiter, int32_t rank)
 {
 	struct step_waiter *self = (struct step_waiter *)waiter;
+	const struct view *view = self->step->view;
 
-	return !step_has_signal(self->exchange, self->step, rank);
+	for (int32_t i = 0; i < view->num_members; i++)
+		if (view->members[i] == rank)
+			return !step_has_signal(
+				self->exchange, self->step, rank);
+	return false;
 }
 
 static bool wait_closed(struct waiter *waiter, int32_t rank)
@@ -123,11 +137,11 @@ static uint64_t wait_token(struct waiter *waiter)
 	return exchange->window_off[exchange->rank] +
 	       layout_line(&exchange->layouts[exchange->rank],
 		       exchange_shape(exchange), step->awaited, step->slot,
-		       step->cursor);
+		       step->view->members[step->cursor]);
 }
 
 static enum shunt_status wait_step(struct shunt_exchange *exchange,
-	struct step *step, const char *what, int64_t span_ns)
+	struct step *step, const char *what, int64_t span_ns, bool timed)
 {
 	struct step_waiter self = {
 		.waiter = {.group = exchange->group,
@@ -139,6 +153,7 @@ static enum shunt_status wait_step(struct shunt_exchange *exchange,
 			.token = wait_token},
 		.exchange = exchange,
 		.step = step,
+		.timed = timed,
 	};
 	enum shunt_status status;
 
@@ -153,34 +168,59 @@ static enum shunt_status wait_step(struct shunt_exchange *exchange,
 	return status;
 }
 
-enum shunt_status step_wait(struct shunt_exchange *exchange, struct step *step,
-	const char *what, int64_t span_ns)
+/* Takes what the step failed with; it is over. */
+static enum shunt_status take_failure(
+	struct shunt_exchange *exchange, struct step *step)
 {
-	enum shunt_status status = wait_step(exchange, step, what, span_ns);
+	error_set(step->failure.status, "%s", step->failure.message);
+	if (step->failure.rank >= 0)
+		error_add_rank(step->failure.rank);
+	exchange->counters.now.failed_steps++;
+	step_end(step);
+	return step->failure.status;
+}
 
-	if (status == SHUNT_PEER_LOST)
-		step_end(step);
-	if (status == SHUNT_OK && step->state == STEP_FAILED) {
-		status = error_set(
-			step->failure.status, "%s", step->failure.message);
-		if (step->failure.rank >= 0)
-			error_add_rank(step->failure.rank);
+enum shunt_status step_wait(struct shunt_exchange *exchange, struct step *step,
+	const char *what, int64_t span_ns, int64_t *performance_info,
+	int64_t *waited_ns)
+{
+	int64_t work_ns = exchange->work_ns;
+	int64_t from = clock_now();
+	enum shunt_status status;
+
+	if (performance_info)
+		timing_begin(exchange, step, 0);
+	status = wait_step(exchange, step, what, span_ns, performance_info);
+	if (performance_info)
+		timing_end(exchange, step, performance_info);
+	*waited_ns += clock_now() - from - (exchange->work_ns - work_ns);
+	if (status == SHUNT_PEER_LOST) {
+		exchange->counters.now.failed_steps++;
 		step_end(step);
 	}
+	if (status == SHUNT_OK && step->state == STEP_FAILED)
+		status = take_failure(exchange, step);
 	return status;
 }
 
 /* ---- the life of a step ----------------------------------------------- */
 
+/* True once all ranks of the view have signalled. */
+static bool all_have_signalled(
+	const struct shunt_exchange *exchange, struct step *step)
+{
+	const struct view *view = step->view;
+
+	while (step->cursor < view->num_members &&
+		step_has_signal(exchange, step, view->members[step->cursor]))
+		step->cursor++;
+	return step->cursor >= view->num_members;
+}
+
 /* Waits only; nothing to do when all have signalled. */
 static void advance_drain(struct shunt_exchange *exchange, struct step *step)
 {
-	int32_t num_ranks = exchange_shape(exchange)->num_ranks;
-
-	while (step->cursor < num_ranks &&
-		step_has_signal(exchange, step, step->cursor))
-		step->cursor++;
-	if (step->cursor == num_ranks)
+	if (all_have_signalled(exchange, step))
 		step->advance = NULL;
 }
 
@@ -214,38 +254,66 @@ static enum shunt_status drain_slot(
 	enum shunt_status status = SHUNT_OK;
 
 	if (step->state == STEP_DRAINING)
-		status = wait_step(exchange, step, what, span_ns);
+		status = wait_step(exchange, step, what, span_ns, false);
 	if (status != SHUNT_OK)
 		return status;
 	step_await(step, PHASE_ROWS, advance_drain);
-	status = wait_step(exchange, step, what, span_ns);
+	status = wait_step(exchange, step, what, span_ns, false);
 	step->advance = NULL;
 	return status;
 }
 
-enum shunt_status step_claim(
-	struct shunt_exchange *exchange, int64_t span_ns, struct step **out)
+/* Ranks that a table leaves out are not waited for any more: they may never
+ * have heard of the steps whose end is waited for. */
+static void narrow_drains(
+	struct shunt_exchange *exchange, const struct view *view)
+{
+	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++) {
+		struct step *step = &exchange->steps[i];
+
+		if (!step_is_over(step))
+			continue;
+		step->view = view;
+		step->cursor = 0;
+	}
+}
+
+enum shunt_status step_check_free(struct shunt_exchange *exchange)
+{
+	uint64_t epoch = exchange->epoch + 1;
+	int32_t depth = exchange_shape(exchange)->depth;
+	struct step *step = &exchange->steps[epoch % (uint64_t)depth];
+
+	if (step_is_over(step))
+		return SHUNT_OK;
+	return error_set(SHUNT_STATE,
+		"step %llu cannot begin before step %llu is over: at most "
+		"depth = %d steps are in flight (rank %d)",
+		(unsigned long long)epoch, (unsigned long long)step->epoch,
+		depth, exchange->rank);
+}
+
+enum shunt_status step_claim(struct shunt_exchange *exchange,
+	const struct view *view, int64_t span_ns, struct step **out)
 {
 	uint64_t epoch = exchange->epoch + 1;
 	int32_t depth = exchange_shape(exchange)->depth;
 	struct step *step = &exchange->steps[epoch % (uint64_t)depth];
 	enum shunt_status status;
 
-	if (!step_is_over(step))
-		return error_set(SHUNT_STATE,
-			"step %llu cannot begin before step %llu is over: at "
-			"most depth = %d steps are in flight (rank %d)",
-			(unsigned long long)epoch,
-			(unsigned long long)step->epoch, depth, exchange->rank);
+	narrow_drains(exchange, view);
 	status = drain_slot(exchange, step, span_ns);
 	if (status != SHUNT_OK)
 		return status;
 	exchange->epoch = epoch;
 	step->epoch = epoch;
+	step->route = NULL;
 	step->failure.status = SHUNT_OK;
 	step->tally = (struct quant_tally){0};
+	step->combine_tally = (struct quant_tally){0};
 	step->dropped = 0;
-	step->num_rows = 0;
+	step->y_is_announced = false;
+	step->is_counted = false;
 	*out = step;
 	return SHUNT_OK;
 }
@@ -272,6 +340,7 @@ enum shunt_status step_refuse(struct shunt_exchange *exchange,
 		drain(step, SIGNAL_REFUSED);
 	else
 		step_end(step);
+	exchange->counters.now.failed_steps++;
 	return status;
 }
 
@@ -286,12 +355,6 @@ void step_fail(struct step *step, enum shunt_status status, int32_t rank,
 	va_end(args);
 	step->failure.status = status;
 	step->failure.rank = rank;
-}
-
-void step_end_failed(struct step *step)
-{
-	step->state = STEP_FAILED;
-	step->advance = NULL;
 }
 
 /* A peer's text: cut, and nothing but printable characters. */
@@ -317,6 +380,24 @@ void step_fail_refused(struct shunt_exchange *exchange, struct step *step,
 		(unsigned long long)step->epoch, reason);
 }
 
+/* A combine that goes no further: nobody shall wait for what it owes. */
+static void release_readers(struct shunt_exchange *exchange, struct step *step)
+{
+	if (exchange_shape(exchange)->tp_size > 1 &&
+		step->sent[PHASE_TRAVEL] >> CODE_BITS != step->epoch)
+		step_signal(exchange, step, PHASE_TRAVEL, SIGNAL_GIVEN_UP);
+	if (step->sent[PHASE_READ] >> CODE_BITS != step->epoch)
+		step_signal(exchange, step, PHASE_READ, SIGNAL_GIVEN_UP);
+}
+
+void step_end_failed(struct shunt_exchange *exchange, struct step *step)
+{
+	if (step->awaited >= PHASE_RESULTS)
+		release_readers(exchange, step);
+	step->state = STEP_FAILED;
+	step->advance = NULL;
+}
+
 void step_give_up(struct shunt_exchange *exchange, struct step *step)
 {
 	if (step->state == STEP_DRAINING)
@@ -325,8 +406,11 @@ void step_give_up(struct shunt_exchange *exchange, struct step *step)
 		drain(step, SIGNAL_GIVEN_UP);
 		return;
 	}
-	if (step->state == STEP_RECEIVING || step->state == STEP_DISPATCHED)
+	if (step->state == STEP_RECEIVING || step->state == STEP_DISPATCHED ||
+		step->state == STEP_FEEDING)
 		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
+	if (step->state == STEP_COMBINING)
+		release_readers(exchange, step);
 	step_end(step);
 }
 
@@ -334,10 +418,10 @@ bool step_collect(struct shunt_exchange *exchange, struct step *step,
 	struct step_head *(*head_of)(const struct shunt_exchange *exchange,
 		int32_t rank, const struct step *step))
 {
-	int32_t num_ranks = exchange_shape(exchange)->num_ranks;
+	const struct view *view = step->view;
 
-	for (; step->cursor < num_ranks; step->cursor++) {
-		int32_t rank = step->cursor;
+	for (; step->cursor < view->num_members; step->cursor++) {
+		int32_t rank = view->members[step->cursor];
 
 		if (!step_has_signal(exchange, step, rank))
 			return false;
@@ -345,7 +429,7 @@ bool step_collect(struct shunt_exchange *exchange, struct step *step,
 			continue;
 		step_fail_refused(
 			exchange, step, rank, head_of(exchange, rank, step));
-		step_end_failed(step);
+		step_end_failed(exchange, step);
 		return false;
 	}
 	step->advance = NULL;

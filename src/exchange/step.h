@@ -28,12 +28,14 @@ void step_await(struct step *step, enum phase phase,
 
 /*
  * Drives all steps in flight until this one waits for nothing more. `what`
- * goes into messages. Errors: TIMEOUT (the step goes on), PEER_LOST (the step
+ * goes into messages. Adds the time waited for each rank to performance_info
+ * (may be NULL), and that for all to *waited_ns. Errors: TIMEOUT (the step goes on), PEER_LOST (the step
  * is over and the exchange broken), and what the step failed with (it is
  * over).
  */
 enum shunt_status step_wait(struct shunt_exchange *exchange, struct step *step,
-	const char *what, int64_t span_ns);
+	const char *what, int64_t span_ns, int64_t *performance_info,
+	int64_t *waited_ns);
 
 /* True if no handle refers to the step. */
 static inline bool step_is_over(const struct step *step)
@@ -41,13 +43,24 @@ static inline bool step_is_over(const struct step *step)
 	return step->state == STEP_FREE || step->state == STEP_DRAINING;
 }
 
+/* True once the combine of the step has begun. */
+static inline bool step_is_combining(const struct step *step)
+{
+	return step->state == STEP_FEEDING || step->state == STEP_COMBINING ||
+	       step->state == STEP_COMBINED ||
+	       (step->state == STEP_FAILED && step->awaited >= PHASE_RESULTS);
+}
+
+/* Can the next step begin? Errors: STATE (depth steps are in flight). */
+enum shunt_status step_check_free(struct shunt_exchange *exchange);
+
 /*
- * Claims the slot of the next epoch. Errors: STATE (depth steps are in
- * flight); TIMEOUT and PEER_LOST (only after a refused step, whose end the
+ * Claims the slot of the next epoch, which is free, for the ranks of `view`.
+ * Errors: TIMEOUT and PEER_LOST (only after a refused step, whose end the
  * others have not yet reached).
  */
-enum shunt_status step_claim(
-	struct shunt_exchange *exchange, int64_t span_ns, struct step **step);
+enum shunt_status step_claim(struct shunt_exchange *exchange,
+	const struct view *view, int64_t span_ns, struct step **step);
 
 /*
  * Ends a step that this rank's own arguments spoil: tells the others why
@@ -76,7 +89,7 @@ bool step_collect(struct shunt_exchange *exchange, struct step *step,
 		int32_t rank, const struct step *step));
 
 /* Ends the waiting of a step that failed; its finish will tell. */
-void step_end_failed(struct step *step);
+void step_end_failed(struct shunt_exchange *exchange, struct step *step);
 
 /* Ends a step; its slot is free. */
 void step_end(struct step *step);

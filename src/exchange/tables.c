@@ -18,46 +18,125 @@ static void *carve(struct carver *carver, int64_t count, size_t item_bytes)
 	return carver->block ? carver->block + start : NULL;
 }
 
+static void carve_route(struct carver *carver, const struct shape *shape,
+	int64_t num_local, struct route *route)
+{
+	int64_t choices = shape->max_tokens * shape->topk;
+	int64_t sends = shape->max_tokens * shape->num_sends;
+	int64_t totals = shape->num_units * shape->tp_size;
+	int64_t blocks = num_local * shape->num_members;
+
+	route->weights = carve(carver, choices, sizeof(*route->weights));
+	route->active = carve(carver, shape->max_tokens, 1);
+	route->unit = carve(carver, sends, sizeof(*route->unit));
+	route->row = carve(carver, sends, sizeof(*route->row));
+	route->next = carve(carver, shape->num_units, sizeof(*route->next));
+	route->total = carve(carver, totals, sizeof(*route->total));
+	route->start = carve(carver, totals, sizeof(*route->start));
+	route->expert_rows =
+		carve(carver, num_local, sizeof(*route->expert_rows));
+	route->expert_first_row =
+		carve(carver, num_local, sizeof(*route->expert_first_row));
+	route->blocks = carve(carver, blocks, sizeof(*route->blocks));
+}
+
 static void carve_step(struct carver *carver, const struct shape *shape,
 	int64_t num_local, struct step *step)
 {
-	int64_t choices = shape->max_tokens * shape->topk;
-
-	step->expert = carve(carver, choices, sizeof(*step->expert));
-	step->row = carve(carver, choices, sizeof(*step->row));
-	step->weights = carve(carver, choices, sizeof(*step->weights));
-	step->next_row =
-		carve(carver, shape->num_experts, sizeof(*step->next_row));
-	step->total = carve(carver, shape->num_experts, sizeof(*step->total));
+	step->awaited_since =
+		carve(carver, shape->num_ranks, sizeof(*step->awaited_since));
+	step->waited_ns =
+		carve(carver, shape->num_ranks, sizeof(*step->waited_ns));
 	step->token_nums = carve(carver, num_local, sizeof(*step->token_nums));
-	step->recv_counts = carve(carver, num_local * shape->num_ranks,
+	step->padded_nums =
+		carve(carver, num_local, sizeof(*step->padded_nums));
+	step->first_row = carve(carver, num_local, sizeof(*step->first_row));
+	step->recv_counts = carve(carver, num_local * shape->num_members,
 		sizeof(*step->recv_counts));
+	step->tp_counts =
+		carve(carver, shape->tp_size, sizeof(*step->tp_counts));
+	step->fed = carve(carver, num_local, 1);
 }
 
 static void carve_scratch(struct carver *carver, const struct shape *shape,
 	struct scratch *scratch)
 {
+	int64_t places = shape->num_sends * shape->tp_size;
+	int64_t terms = shape->num_sends + 1;
+
 	scratch->counts =
-		carve(carver, shape->num_experts, sizeof(*scratch->counts));
+		carve(carver, shape->num_units, sizeof(*scratch->counts));
+	scratch->totals =
+		carve(carver, shape->num_units, sizeof(*scratch->totals));
 	scratch->stamp =
-		carve(carver, shape->num_experts, sizeof(*scratch->stamp));
-	scratch->row = carve(carver, shape->row_bytes, 1);
-	scratch->places = carve(carver, shape->topk, sizeof(void *));
-	scratch->results = carve(carver, shape->topk, sizeof(void *));
-	scratch->weights = carve(carver, shape->topk, sizeof(float));
+		carve(carver, shape->num_units, sizeof(*scratch->stamp));
+	scratch->row = carve(carver, shape->format.row_bytes, 1);
+	scratch->row_scales = carve(carver, shape_scale_bytes(shape), 1);
+	scratch->places = carve(carver, places, sizeof(void *));
+	scratch->results = carve(carver, terms, sizeof(void *));
+	scratch->weights = carve(carver, terms, sizeof(float));
+	scratch->acc = carve(carver, shape->hidden, sizeof(float));
+}
+
+/* Everything but the arrays of steps and routes; those hold pointers into the
+ * same block. */
+static void carve_rest(struct carver *carver, const struct shape *shape,
+	int64_t num_local, struct shunt_exchange *exchange)
+{
+	exchange->counters.expert_rows =
+		carve(carver, num_local, sizeof(int64_t));
+	exchange->counters.expert_rows_base =
+		carve(carver, num_local, sizeof(int64_t));
+	exchange->left_out = carve(carver, shape->num_ranks, 1);
+	exchange->blank_row = carve(carver,
+		shape->layout == SHUNT_LAYOUT_INDEXED ? shape->format.row_bytes
+						      : 0,
+		1);
+	carve_scratch(carver, shape, &exchange->scratch);
 }
 
 uint64_t tables_bytes(const struct shape *shape, int64_t num_local)
 {
+	struct shunt_exchange exchange;
 	struct carver carver = {0};
-	struct scratch scratch;
+	struct route route;
 	struct step step;
+	uint64_t views = 1;
 
 	carve(&carver, shape->depth, sizeof(struct step));
+	carve(&carver, shape->num_routes, sizeof(struct route));
 	for (int32_t i = 0; i < shape->depth; i++)
 		carve_step(&carver, shape, num_local, &step);
-	carve_scratch(&carver, shape, &scratch);
-	return carver.used;
+	for (int32_t i = 0; i < shape->num_routes; i++)
+		carve_route(&carver, shape, num_local, &route);
+	carve_rest(&carver, shape, num_local, &exchange);
+	if (shape->elastic)
+		views += 1 + (uint64_t)shape->num_routes;
+	return carver.used + views * view_bytes(shape);
+}
+
+/* Views are blocks of their own. */
+static enum shunt_status views_init(struct shunt_exchange *exchange)
+{
+	const struct shape *shape = exchange_shape(exchange);
+	enum shunt_status status =
+		view_init(&exchange->whole, shape, exchange->rank);
+
+	if (status != SHUNT_OK)
+		return status;
+	view_fill_whole(&exchange->whole, shape, &exchange->accepted.placement,
+		exchange->ep_rank);
+	if (!shape->elastic)
+		return SHUNT_OK;
+	status = view_init(&exchange->present, shape, exchange->rank);
+	if (status != SHUNT_OK)
+		return status;
+	view_fill_whole(&exchange->present, shape,
+		&exchange->accepted.placement, exchange->ep_rank);
+	for (int32_t i = 0; i < shape->num_routes && !status; i++)
+		status = view_init(
+			&exchange->routes[i].own_view, shape, exchange->rank);
+	return status;
 }
 
 enum shunt_status tables_init(struct shunt_exchange *exchange)
@@ -74,24 +153,40 @@ enum shunt_status tables_init(struct shunt_exchange *exchange)
 			(unsigned long long)bytes, exchange->rank);
 	exchange->tables = carver.block;
 	exchange->steps = carve(&carver, shape->depth, sizeof(struct step));
+	exchange->routes =
+		carve(&carver, shape->num_routes, sizeof(struct route));
 	for (int32_t i = 0; i < shape->depth; i++) {
 		exchange->steps[i].slot = i;
 		carve_step(&carver, shape, num_local, &exchange->steps[i]);
 	}
-	carve_scratch(&carver, shape, &exchange->scratch);
-	return SHUNT_OK;
+	for (int32_t i = 0; i < shape->num_routes; i++)
+		carve_route(&carver, shape, num_local, &exchange->routes[i]);
+	carve_rest(&carver, shape, num_local, exchange);
+	return views_init(exchange);
+}
+
+void tables_fini(struct shunt_exchange *exchange)
+{
+	view_fini(&exchange->whole);
+	view_fini(&exchange->present);
+	for (int32_t i = 0;
+		exchange->routes && i < exchange_shape(exchange)->num_routes;
+		i++)
+		view_fini(&exchange->routes[i].own_view);
+	free(exchange->tables);
 }
 
 enum shunt_status layouts_init(
 	const struct accepted *accepted, int32_t rank, struct layout **out)
 {
 	int32_t num_ranks = accepted->shape.num_ranks;
-	struct layout *layouts = calloc((size_t)num_ranks, sizeof(*layouts));
+	int32_t num_members = accepted->shape.num_members;
+	struct layout *layouts = calloc((size_t)num_members, sizeof(*layouts));
 	enum shunt_status status = SHUNT_OK;
 
 	if (!layouts)
 		return error_set(SHUNT_NO_MEMORY,
-			"rank %d: no memory for %d layouts", rank, num_ranks);
+			"rank %d: no memory for %d layouts", rank, num_members);
 	for (int32_t r = 0; r < num_ranks && !status; r++)
 		status = layout_init(&layouts[r], &accepted->shape,
 			placement_num_local(&accepted->placement, r), r);
@@ -99,6 +194,8 @@ enum shunt_status layouts_init(
 		free(layouts);
 		return status;
 	}
+	for (int32_t m = num_ranks; m < num_members; m++)
+		layouts[m] = layouts[m - num_ranks];
 	*out = layouts;
 	return SHUNT_OK;
 }

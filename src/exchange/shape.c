@@ -1,0 +1,97 @@
+/* From config to shape; see shape.h. */
+#include "exchange/shape.h"
+
+#include "base/dtype.h"
+
+#define INT8_SMALL_GROUP 8
+
+/* What combine_quant makes of a row of `hidden` elements, scales behind the
+ * row. */
+static int64_t combine_row_bytes(const struct shunt_exchange_config *config)
+{
+	int64_t hidden = config->hidden;
+	struct quant_format format;
+
+	switch (config->combine_quant) {
+	case SHUNT_COMBINE_QUANT_INT8_8:
+		return hidden + dtype_row_bytes(config->expert_dtype,
+					(hidden + INT8_SMALL_GROUP - 1) /
+						INT8_SMALL_GROUP);
+	case SHUNT_COMBINE_QUANT_INT8_128:
+		format = quant_format_of(SHUNT_QUANT_INT8_GROUP,
+			SHUNT_SCALE_F32, config->expert_dtype, hidden);
+		break;
+	case SHUNT_COMBINE_QUANT_E4M3FN_128:
+		format = quant_format_of(SHUNT_QUANT_E4M3FN_GROUP,
+			SHUNT_SCALE_F32, config->expert_dtype, hidden);
+		break;
+	case SHUNT_COMBINE_QUANT_MXFP8:
+		format = quant_format_of(SHUNT_QUANT_MXFP8_E4M3FN,
+			SHUNT_SCALE_F32, config->expert_dtype, hidden);
+		break;
+	default:
+		return dtype_row_bytes(config->expert_dtype, hidden);
+	}
+	return format.row_bytes + format.num_scales * format.scale_bytes;
+}
+
+/* The quantized rows; those that come with scales have the caller's. */
+static struct quant_format format_of(const struct shunt_exchange_config *config)
+{
+	struct quant_format format = quant_format_of(config->quant,
+		config->scale_form, config->dtype, config->hidden);
+
+	if (config->quant == SHUNT_QUANT_NONE && config->x_scales_per_row > 0) {
+		format.scale_dtype = config->x_scale_dtype;
+		format.scale_bytes = dtype_bits(config->x_scale_dtype) / 8;
+		format.num_scales = config->x_scales_per_row;
+	}
+	return format;
+}
+
+struct shape shape_of(const struct shunt_exchange_config *config,
+	int32_t num_ranks, int32_t tp_size)
+{
+	struct shape shape = {
+		.num_ranks = num_ranks,
+		.tp_size = tp_size,
+		.num_members = num_ranks * tp_size,
+		.depth = config->depth,
+		/* The routing that is repeated and the one it becomes. */
+		.num_routes = 1 + (config->kept_routes ? config->kept_routes
+						       : config->depth),
+		.max_tokens = config->max_tokens,
+		.hidden = config->hidden,
+		.topk = config->topk,
+		.num_experts = config->num_experts,
+		.num_shared_ranks = config->num_shared_ranks,
+		.num_special = config->num_zero_experts +
+			       config->num_copy_experts +
+			       config->num_constant_experts,
+		.format = format_of(config),
+		.layout = config->layout,
+		.column_major = config->column_major_scales,
+		.distinct = config->distinct_experts,
+		.elastic = config->elastic,
+		.max_recv_rows = config->max_recv_rows,
+		.alignment =
+			config->expert_alignment ? config->expert_alignment : 1,
+		.x_row_bytes = dtype_row_bytes(config->dtype, config->hidden),
+		.result_bytes =
+			dtype_row_bytes(config->expert_dtype, config->hidden),
+	};
+
+	if (shape.num_shared_ranks > 0)
+		shape.num_shared = config->num_shared_experts;
+	shape.num_units = shape.num_experts + shape.num_shared_ranks;
+	shape.num_sends = shape.topk + shape.num_shared;
+	shape.rows_per_expert =
+		config->rows_per_expert
+			? config->rows_per_expert
+			: shape_align(
+				  &shape, shape.num_members * shape.max_tokens);
+	if (tp_size > 1 || config->combine_quant != SHUNT_COMBINE_QUANT_NONE)
+		/* Rows are read with vectors: begin each at a line. */
+		shape.travel_bytes = (combine_row_bytes(config) + 63) / 64 * 64;
+	return shape;
+}

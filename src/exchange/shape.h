@@ -1,0 +1,73 @@
+/*
+ * The shape of an exchange: what all ranks have in common, worked out from the
+ * config once.
+ *
+ * Words: a **member** is a rank of the exchange's own group: EP rank r of EP
+ * group p is member p * W + r (without TP: r). A **unit** is what rows are
+ * counted for: MoE expert e is unit e, and the shared expert on shared rank i
+ * is unit E + i. A token has `num_sends` places to go: its K choices, then its
+ * s shared experts.
+ */
+#ifndef EXCHANGE_SHAPE_H
+#define EXCHANGE_SHAPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shunt/shunt.h>
+
+#include "quant/format.h"
+
+struct shape {
+	int32_t num_ranks;   /* W, of one EP group */
+	int32_t tp_size;     /* P, 1 without TP */
+	int32_t num_members; /* P * W */
+	int32_t depth;
+	int32_t num_routes;
+	int64_t max_tokens;
+	int64_t hidden;
+	int64_t topk;
+	int64_t num_experts;        /* E */
+	int64_t num_shared;         /* s; 0 where there are no shared ranks */
+	int32_t num_shared_ranks;   /* S */
+	int64_t num_special;        /* zero, copy and constant experts */
+	int64_t num_units;          /* E + S */
+	int64_t num_sends;          /* K + s */
+	struct quant_format format; /* of expand_x; with x_scales, of those */
+	enum shunt_layout layout;
+	bool column_major;
+	bool distinct;
+	bool elastic;
+	int64_t max_recv_rows;   /* 0: no limit below the worst case */
+	int64_t rows_per_expert; /* PADDED: M */
+	int64_t alignment;       /* >= 1 */
+	int64_t x_row_bytes;     /* of a dense row of x */
+	int64_t result_bytes;    /* of an expert's row */
+	/* Of a row in `travel`; 0: results are read in place. */
+	int64_t travel_bytes;
+};
+
+/* The shape of a config that has been checked. */
+struct shape shape_of(const struct shunt_exchange_config *config,
+	int32_t num_ranks, int32_t tp_size);
+
+/* Bytes of scales of one row. */
+static inline int64_t shape_scale_bytes(const struct shape *shape)
+{
+	return shape->format.num_scales * shape->format.scale_bytes;
+}
+
+/* True if a row may be quantized differently for each of its experts. */
+static inline bool shape_varies_by_expert(const struct shape *shape)
+{
+	return shape->format.takes_smooth;
+}
+
+/* `rows` with padding. */
+static inline int64_t shape_align(const struct shape *shape, int64_t rows)
+{
+	return (rows + shape->alignment - 1) / shape->alignment *
+	       shape->alignment;
+}
+
+#endif
