@@ -49,7 +49,8 @@ static void announce_lie(struct seat *seat, struct shunt_exchange *exchange,
 	struct step *step;
 	struct step_head *head;
 
-	SEAT_OK(seat, step_claim(exchange, 1000000000, &step));
+	SEAT_OK(seat, step_claim(exchange, exchange_present(exchange),
+			      1000000000, &step));
 	head = exchange_head(exchange, seat->rank, step);
 	head->epoch = step->epoch + lie->epoch_off;
 	head->num_tokens = lie->num_tokens;
@@ -108,7 +109,9 @@ static void refuse_with_garbage(struct seat *seat)
 
 	stand_init(&stand, seat, &config);
 	if (seat->rank == HOSTILE) {
-		SEAT_OK(seat, step_claim(stand.exchange, 1000000000, &step));
+		SEAT_OK(seat, step_claim(stand.exchange,
+				      exchange_present(stand.exchange),
+				      1000000000, &step));
 		head = exchange_head(stand.exchange, seat->rank, step);
 		head->epoch = step->epoch;
 		memset(head->reason, 0x9b, sizeof(head->reason));
