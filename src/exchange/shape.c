@@ -49,6 +49,16 @@ static struct quant_format format_of(const struct shunt_exchange_config *config)
 	return format;
 }
 
+/* The routing that is repeated and the one it becomes; and all steps in flight
+ * have one. */
+static int32_t num_routes(const struct shunt_exchange_config *config)
+{
+	int32_t kept =
+		config->kept_routes ? config->kept_routes : config->depth;
+
+	return kept + 1 > config->depth ? kept + 1 : config->depth;
+}
+
 struct shape shape_of(const struct shunt_exchange_config *config,
 	int32_t num_ranks, int32_t tp_size)
 {
@@ -57,9 +67,7 @@ struct shape shape_of(const struct shunt_exchange_config *config,
 		.tp_size = tp_size,
 		.num_members = num_ranks * tp_size,
 		.depth = config->depth,
-		/* The routing that is repeated and the one it becomes. */
-		.num_routes = 1 + (config->kept_routes ? config->kept_routes
-						       : config->depth),
+		.num_routes = num_routes(config),
 		.max_tokens = config->max_tokens,
 		.hidden = config->hidden,
 		.topk = config->topk,
