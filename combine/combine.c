@@ -1,150 +1,176 @@
 /*
  * Combine: the public calls, and the states of a step from the experts' rows
- * to the caller's tokens. The rows are read in place, in the windows of the
- * ranks that computed them; sum.h is the arithmetic.
+ * to the caller's tokens.
+ *
+ *	feeding   rows come expert by expert, nothing is announced
+ *	RESULTS   all rows can be read; with TP: summed over the TP group, and
+ *	TRAVEL    the sums can be read
+ *	          tokens are summed
+ *	READ      if this rank's y is read where it is: all have done so
+ *
+ * args.c checks, rows.c takes rows in, reach.c finds those of others, tokens.c
+ * and terms.c sum them.
  */
 #include <string.h>
 
-#include "base/config.h"
-#include "base/error.h"
+#include "base/clock.h"
 #include "base/dtype.h"
-#include "base/fpenv.h"
-#include "combine/sum.h"
+#include "base/error.h"
+#include "combine/args.h"
+#include "combine/reach.h"
+#include "combine/rows.h"
+#include "combine/tokens.h"
 #include "exchange/step.h"
-
-/* ---- arguments -------------------------------------------------------- */
-
-static bool stride_is_legal(const struct shape *shape, int64_t stride)
-{
-	return stride == 0 || (stride >= shape->hidden && stride <= MAX_STRIDE);
-}
-
-static enum shunt_status check_args(const struct shunt_exchange *exchange,
-	const struct step *step, const struct shunt_combine_args *args)
-{
-	const struct shape *shape = exchange_shape(exchange);
-
-	if (!args->y && step->route->extent_rows > 0)
-		return error_set(SHUNT_NULL_ARGUMENT,
-			"y is NULL with %lld rows received (rank %d)",
-			(long long)step->route->extent_rows, exchange->rank);
-	if (!args->out && step->route->num_tokens > 0)
-		return error_set(SHUNT_NULL_ARGUMENT,
-			"out is NULL with num_tokens %lld (rank %d)",
-			(long long)step->route->num_tokens, exchange->rank);
-	if (!stride_is_legal(shape, args->y_stride))
-		return exchange_refuse(exchange, "y_stride", args->y_stride,
-			"0 or hidden .. 2^40");
-	if (!stride_is_legal(shape, args->out_stride))
-		return exchange_refuse(exchange, "out_stride", args->out_stride,
-			"0 or hidden .. 2^40");
-	if (args->out_dtype > SHUNT_DTYPE_BF16)
-		return exchange_refuse(exchange, "out_dtype", args->out_dtype,
-			"0, F32, F16 or BF16");
-	if (args->deadline_ns < 0)
-		return exchange_refuse(exchange, "deadline_ns",
-			args->deadline_ns, "0 or more");
-	return SHUNT_OK;
-}
 
 /* ---- states ----------------------------------------------------------- */
 
-/* Collects the rows of a token's choices, and their weights. */
-static int64_t gather_choices(const struct shunt_exchange *exchange,
-	const struct step *step, const float *weights, int64_t token)
+static bool has_tp(const struct shunt_exchange *exchange)
 {
-	const struct shape *shape = exchange_shape(exchange);
-	const struct scratch *scratch = &exchange->scratch;
-	int64_t num_rows = 0;
-
-	const struct route *route = step->route;
-
-	for (int64_t k = 0; k < shape->num_sends; k++) {
-		int64_t at = token * shape->num_sends + k;
-		int32_t unit = route->unit[at];
-		int32_t member;
-		const uint8_t *rows;
-
-		if (unit < 0)
-			continue;
-		member =
-			route->view->members[exchange->tp_rank *
-						     route->view->num_ranks +
-					     route->view->placement.rank[unit]];
-		rows = exchange_array(exchange, member,
-			exchange->layouts[member].results_off, step);
-		scratch->results[num_rows] =
-			rows + route->row[at] * shape->result_bytes;
-		if (weights)
-			scratch->weights[num_rows] =
-				k < shape->topk
-					? weights[token * shape->topk + k]
-					: 1.0f;
-		num_rows++;
-	}
-	return num_rows;
+	return exchange_shape(exchange)->tp_size > 1;
 }
 
-/* The weights in force: combine's, else dispatch's, else none. */
-static const float *weights_of(const struct step *step)
+/* Waits for all who read this rank's y, also for those who gave up. */
+static void advance_read(struct shunt_exchange *exchange, struct step *step)
 {
-	if (step->combine.weights)
-		return step->combine.weights;
-	return step->route->has_weights ? step->route->weights : NULL;
+	const struct view *view = step->view;
+
+	for (; step->cursor < view->num_members; step->cursor++)
+		if (!step_has_signal(
+			    exchange, step, view->members[step->cursor]))
+			return;
+	step->advance = NULL;
+	step->state = STEP_COMBINED;
 }
 
-static void sum_tokens(struct shunt_exchange *exchange, struct step *step)
+/* All rows can be read where scratch.row_places says. */
+static void sum_up(struct shunt_exchange *exchange, struct step *step)
 {
-	const struct shunt_combine_args *args = &step->combine;
-	const struct shape *shape = exchange_shape(exchange);
-	enum shunt_dtype dtype = exchange->accepted.config.expert_dtype;
-	const struct sum_kernels *kernels = sum_kernels();
-	const struct scratch *scratch = &exchange->scratch;
-	const float *weights = weights_of(step);
-	int64_t out_bytes =
-		(args->out_stride ? args->out_stride : shape->hidden) *
-		dtype_bits(args->out_dtype) / 8;
-	uint8_t *out = args->out;
-	struct fpenv caller = fpenv_enter();
+	int64_t from = clock_now();
 
-	for (int64_t t = 0; t < step->route->num_tokens; t++)
-		kernels->rows[dtype][args->out_dtype](out + t * out_bytes,
-			scratch->results, weights ? scratch->weights : NULL,
-			gather_choices(exchange, step, weights, t),
-			shape->hidden);
-	fpenv_leave(&caller);
+	tokens_sum(exchange, step);
+	exchange->work_ns += clock_now() - from;
+	world_beat(exchange->world, BEAT_COMBINE_DONE, step->epoch);
+	if (step->y_is_announced)
+		step_await(step, PHASE_READ, advance_read);
+	else
+		step->state = STEP_COMBINED;
 }
 
-/* STEP_COMBINING: waits for the results of every rank, then sums. */
-static void advance_results(struct shunt_exchange *exchange, struct step *step)
+/* With TP: waits for the sums of the own EP group. */
+static void advance_travel(struct shunt_exchange *exchange, struct step *step)
 {
 	if (!step_collect(exchange, step, exchange_note))
 		return;
-	sum_tokens(exchange, step);
-	step->state = STEP_COMBINED;
-	world_beat(exchange->world, BEAT_COMBINE_DONE, step->epoch);
+	reach_locate_travel(exchange, step);
+	sum_up(exchange, step);
 }
 
-/* Puts the experts' rows into the window, unless they lie there already. */
-static void place_results(struct shunt_exchange *exchange, struct step *step)
+/* With TP: own rows of the own EP group, summed over the TP group. */
+static bool reduce(struct shunt_exchange *exchange, struct step *step)
 {
-	const struct shunt_combine_args *args = &step->combine;
-	const struct shape *shape = exchange_shape(exchange);
-	uint8_t *results = exchange_array(exchange, exchange->rank,
-		exchange->layouts[exchange->rank].results_off, step);
-	int64_t y_bytes = (args->y_stride ? args->y_stride : shape->hidden) *
-			  dtype_bits(exchange->accepted.config.expert_dtype) /
-			  8;
-	const uint8_t *y = args->y;
+	const struct view *view = step->view;
+	int64_t from = clock_now();
 
-	if (y == results && y_bytes == shape->result_bytes)
-		return;
-	for (int64_t i = 0; i < step->route->extent_rows; i++)
-		memmove(results + i * shape->result_bytes, y + i * y_bytes,
-			(size_t)shape->result_bytes);
+	if (!reach_locate(exchange, step, view->rank, view->num_ranks))
+		return false;
+	rows_reduce(exchange, step);
+	exchange->work_ns += clock_now() - from;
+	return true;
 }
 
-/* ---- public ----------------------------------------------------------- */
+/* Waits for the results of every rank. */
+static void advance_results(struct shunt_exchange *exchange, struct step *step)
+{
+	bool any_announced;
+
+	if (!step_collect(exchange, step, exchange_note) ||
+		!reach_agree(exchange, step, &any_announced))
+		return;
+	if (has_tp(exchange)) {
+		if (!reduce(exchange, step))
+			return;
+		step_signal(exchange, step, PHASE_TRAVEL, SIGNAL_OK);
+		step_await(step, PHASE_TRAVEL, advance_travel);
+	} else {
+		if (!reach_locate_rows(exchange, step))
+			return;
+		sum_up(exchange, step);
+	}
+	if (any_announced)
+		step_signal(exchange, step, PHASE_READ, SIGNAL_OK);
+}
+
+/* All rows of this rank are taken in. */
+static void announce(struct shunt_exchange *exchange, struct step *step)
+{
+	step->state = STEP_COMBINING;
+	step_signal(exchange, step, PHASE_RESULTS, SIGNAL_OK);
+	step_await(step, PHASE_RESULTS, advance_results);
+}
+
+/* ---- feeding ------------------------------------------------------------ */
+
+static int64_t num_local(const struct step *step)
+{
+	return placement_num_local(&step->view->placement, step->view->rank);
+}
+
+static void begin_feed(struct shunt_exchange *exchange, struct step *step)
+{
+	int64_t experts = num_local(step);
+
+	step->unfed = 0;
+	for (int64_t l = 0; l < experts; l++) {
+		step->fed[l] = 0;
+		step->unfed += step->route->expert_rows[l] > 0;
+	}
+	step->state = STEP_FEEDING;
+	if (step->unfed == 0)
+		announce(exchange, step);
+}
+
+static enum shunt_status check_feed(const struct shunt_exchange *exchange,
+	const struct step *step, int64_t local, int64_t y_stride)
+{
+	if (!step_is_combining(step) || !step->combine.feed)
+		return error_set(SHUNT_STATE,
+			"step %llu has no combine that was started with feed "
+			"(rank %d)",
+			(unsigned long long)step->epoch, exchange->rank);
+	if (local < 0 || local >= num_local(step))
+		return error_set(SHUNT_INVALID,
+			"local_expert is %lld, must be 0 .. %lld (rank %d)",
+			(long long)local, (long long)num_local(step) - 1,
+			exchange->rank);
+	if (step->fed[local])
+		return error_set(SHUNT_STATE,
+			"local expert %lld was fed before in step %llu (rank "
+			"%d)",
+			(long long)local, (unsigned long long)step->epoch,
+			exchange->rank);
+	return combine_args_check_stride(exchange, "y_stride", y_stride);
+}
+
+static enum shunt_status feed(struct shunt_exchange *exchange,
+	struct step *step, int64_t local, const void *y, int64_t y_stride)
+{
+	int64_t stride = y_stride ? y_stride : exchange_shape(exchange)->hidden;
+	enum shunt_status status = check_feed(exchange, step, local, y_stride);
+
+	if (status != SHUNT_OK)
+		return status;
+	step->fed[local] = 1;
+	if (step->state != STEP_FEEDING || step->route->expert_rows[local] == 0)
+		return SHUNT_OK;
+	rows_feed(exchange, step, local, y,
+		dtype_row_bytes(
+			exchange->accepted.config.expert_dtype, stride));
+	if (--step->unfed == 0)
+		announce(exchange, step);
+	return SHUNT_OK;
+}
+
+/* ---- start and finish --------------------------------------------------- */
 
 static enum shunt_status check_state(
 	const struct shunt_exchange *exchange, const struct step *step)
@@ -152,38 +178,50 @@ static enum shunt_status check_state(
 	if (step->state == STEP_DISPATCHED)
 		return SHUNT_OK;
 	return error_set(SHUNT_STATE,
-		step->state == STEP_COMBINING || step->state == STEP_COMBINED
+		step_is_combining(step)
 			? "the combine of step %llu has begun: a handle is "
 			  "combined once (rank %d)"
 			: "the dispatch of step %llu is not finished: finish "
-			  "it "
-			  "before combine (rank %d)",
+			  "it before combine (rank %d)",
 		(unsigned long long)step->epoch, exchange->rank);
 }
 
 static enum shunt_status start(struct shunt_exchange *exchange,
-	struct step *step, const struct shunt_combine_args *args)
+	struct step *step, const struct shunt_combine_args *args, bool whole)
 {
-	struct shunt_combine_args *mine = &step->combine;
 	enum shunt_status status = check_state(exchange, step);
 
 	if (status != SHUNT_OK)
 		return status;
-	status = config_read(mine, sizeof(*mine), args, "shunt_combine_args");
-	if (status == SHUNT_OK)
-		status = check_args(exchange, step, mine);
+	status = combine_args_read(exchange, step, args, whole);
 	if (status != SHUNT_OK)
 		return step_refuse(exchange, step, PHASE_RESULTS, status);
-	if (mine->out_dtype == SHUNT_DTYPE_NONE)
-		mine->out_dtype = exchange->accepted.config.expert_dtype;
-	if (mine->deadline_ns == 0)
-		mine->deadline_ns = exchange->accepted.config.deadline_ns;
 	world_beat(exchange->world, BEAT_COMBINE_START, step->epoch);
-	place_results(exchange, step);
-	step->state = STEP_COMBINING;
-	step_signal(exchange, step, PHASE_RESULTS, SIGNAL_OK);
-	step_await(step, PHASE_RESULTS, advance_results);
+	rows_begin(exchange, step);
+	if (step->combine.feed) {
+		begin_feed(exchange, step);
+		return SHUNT_OK;
+	}
+	rows_take(exchange, step);
+	announce(exchange, step);
 	return SHUNT_OK;
+}
+
+/* The combine has ended well. */
+static void tell(struct shunt_exchange *exchange, const struct step *step)
+{
+	const struct shunt_combine_args *args = &step->combine;
+	struct shunt_stats *stats = &exchange->counters.now;
+	int64_t nan_elements = (int64_t)step->combine_tally.nan_elements;
+	int64_t inf_elements = (int64_t)step->combine_tally.inf_elements;
+
+	if (args->nan_elements)
+		*args->nan_elements = nan_elements;
+	if (args->inf_elements)
+		*args->inf_elements = inf_elements;
+	stats->combines++;
+	stats->combine_nan_elements += nan_elements;
+	stats->combine_inf_elements += inf_elements;
 }
 
 static enum shunt_status finish(
@@ -195,10 +233,33 @@ static enum shunt_status finish(
 			step->combine.performance_info,
 			&exchange->counters.now.combine_wait_ns);
 
-	if (status == SHUNT_OK)
-		step_end(step);
-	return status;
+	if (status != SHUNT_OK)
+		return status;
+	tell(exchange, step);
+	step_end(step);
+	return SHUNT_OK;
 }
+
+static enum shunt_status check_finish(const struct shunt_exchange *exchange,
+	const struct step *step, int64_t deadline_ns)
+{
+	if (deadline_ns < 0)
+		return exchange_refuse(
+			exchange, "deadline_ns", deadline_ns, "0 or more");
+	if (!step_is_combining(step))
+		return error_set(SHUNT_STATE,
+			"the combine of step %llu was not started (rank %d)",
+			(unsigned long long)step->epoch, exchange->rank);
+	if (step->state == STEP_FEEDING)
+		return error_set(SHUNT_STATE,
+			"the rows of %lld experts are still to be fed in step "
+			"%llu (rank %d)",
+			(long long)step->unfed, (unsigned long long)step->epoch,
+			exchange->rank);
+	return SHUNT_OK;
+}
+
+/* ---- public ----------------------------------------------------------- */
 
 enum shunt_status shunt_combine_start(
 	struct shunt_handle handle, const struct shunt_combine_args *args)
@@ -210,7 +271,22 @@ enum shunt_status shunt_combine_start(
 	status = exchange_enter_handle(handle, &exchange, &step);
 	if (status != SHUNT_OK)
 		return status;
-	status = start(exchange, step, args);
+	status = start(exchange, step, args, false);
+	exchange_leave(exchange);
+	return status;
+}
+
+enum shunt_status shunt_combine_feed(struct shunt_handle handle,
+	int64_t local_expert, const void *y, int64_t y_stride)
+{
+	struct shunt_exchange *exchange;
+	struct step *step;
+	enum shunt_status status;
+
+	status = exchange_enter_handle(handle, &exchange, &step);
+	if (status != SHUNT_OK)
+		return status;
+	status = feed(exchange, step, local_expert, y, y_stride);
 	exchange_leave(exchange);
 	return status;
 }
@@ -225,17 +301,9 @@ enum shunt_status shunt_combine_finish(
 	status = exchange_enter_handle(handle, &exchange, &step);
 	if (status != SHUNT_OK)
 		return status;
-	if (deadline_ns < 0)
-		status = exchange_refuse(
-			exchange, "deadline_ns", deadline_ns, "0 or more");
-	else if (step->state == STEP_COMBINING ||
-		 step->state == STEP_COMBINED ||
-		 (step->state == STEP_FAILED && step->awaited == PHASE_RESULTS))
+	status = check_finish(exchange, step, deadline_ns);
+	if (status == SHUNT_OK)
 		status = finish(exchange, step, deadline_ns);
-	else
-		status = error_set(SHUNT_STATE,
-			"the combine of step %llu was not started (rank %d)",
-			(unsigned long long)step->epoch, exchange->rank);
 	exchange_leave(exchange);
 	return status;
 }
@@ -250,7 +318,7 @@ enum shunt_status shunt_combine(
 	status = exchange_enter_handle(handle, &exchange, &step);
 	if (status != SHUNT_OK)
 		return status;
-	status = start(exchange, step, args);
+	status = start(exchange, step, args, true);
 	if (status == SHUNT_OK)
 		status = finish(exchange, step, 0);
 	exchange_leave(exchange);

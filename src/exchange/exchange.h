@@ -116,7 +116,13 @@ struct step {
 	int64_t unfed;       /* experts with rows that are still to be fed */
 };
 
-/* Space for the work on one token. */
+/* Rows in memory: row i at base + i * pitch. */
+struct row_place {
+	const uint8_t *base;
+	int64_t pitch;
+};
+
+/* Space for the work on one token, and on one combine. */
 struct scratch {
 	uint32_t *counts;     /* [units]: a peer's counts, as they were read */
 	uint32_t *totals;     /* [units]: rows of all EP groups */
@@ -127,6 +133,9 @@ struct scratch {
 	const void **results; /* [sends + 1]: rows of a token */
 	float *weights;       /* [sends + 1] */
 	float *acc;           /* [H]: a token's sum */
+	const void **tp_rows; /* [P]: the rows of TP ranks for one */
+	/* [members of the view]: where experts' rows are read */
+	struct row_place *row_places;
 };
 
 struct shunt_exchange {

@@ -76,6 +76,9 @@ static void carve_scratch(struct carver *carver, const struct shape *shape,
 	scratch->results = carve(carver, terms, sizeof(void *));
 	scratch->weights = carve(carver, terms, sizeof(float));
 	scratch->acc = carve(carver, shape->hidden, sizeof(float));
+	scratch->tp_rows = carve(carver, shape->tp_size, sizeof(void *));
+	scratch->row_places =
+		carve(carver, shape->num_members, sizeof(*scratch->row_places));
 }
 
 /* Everything but the arrays of steps and routes; those hold pointers into the

@@ -1,0 +1,33 @@
+/*
+ * Where the experts' rows lie on their way home. The experts' rank has them in
+ * one of three places:
+ *
+ *	results   in its window: expert_rows, or copied there
+ *	y         the caller's, if peers can reach it: the note says where
+ *	travel    in its window, made of either of the two: summed over the TP
+ *	          group, or quantized, or both
+ *
+ * and the tokens' ranks read them there.
+ */
+#ifndef COMBINE_ROWS_H
+#define COMBINE_ROWS_H
+
+#include "exchange/exchange.h"
+
+/* Fills the note of a combine whose rows are not known yet. */
+void rows_begin(struct shunt_exchange *exchange, struct step *step);
+
+/* Takes in all rows, as the arguments give them: leaves y where it is if peers
+ * can reach it and says so in the note, else puts it into the window. */
+void rows_take(struct shunt_exchange *exchange, struct step *step);
+
+/* Takes in the rows of one local expert; y is its first row, NULL if they lie
+ * in expert_rows. */
+void rows_feed(struct shunt_exchange *exchange, struct step *step,
+	int64_t local, const void *y, int64_t y_bytes);
+
+/* With TP, after reach_locate() for the own TP group: sums the rows of the own
+ * EP group over the TP ranks. */
+void rows_reduce(struct shunt_exchange *exchange, struct step *step);
+
+#endif

@@ -1,0 +1,97 @@
+/* What a token's choices add to it; see terms.h. */
+#include "combine/terms.h"
+
+#include "base/dtype.h"
+
+void terms_init(struct terms *terms, const struct shunt_exchange *exchange,
+	const struct step *step)
+{
+	const struct shunt_exchange_config *config = &exchange->accepted.config;
+	const struct shunt_combine_args *args = &step->combine;
+	const struct route *route = step->route;
+
+	*terms = (struct terms){
+		.exchange = exchange,
+		.step = step,
+		.weights = args->weights,
+		.places = exchange->scratch.row_places +
+			  exchange->tp_rank * step->view->num_ranks,
+		.kind_of_rows =
+			config->combine_quant == SHUNT_COMBINE_QUANT_NONE
+				? TERM_ROW
+				: TERM_PACKED,
+		.ori_x_bytes = dtype_row_bytes(
+			config->expert_dtype, args->ori_x_stride),
+		.shared_x_bytes = dtype_row_bytes(
+			config->expert_dtype, args->shared_expert_x_stride),
+		.num_places = exchange_shape(exchange)->num_sends +
+			      (args->shared_expert_x != NULL),
+	};
+	if (!terms->weights && route->has_weights)
+		terms->weights = route->weights;
+}
+
+/* The row of a MoE or shared expert. */
+static void get_row(struct terms *terms, int64_t at, struct term *term)
+{
+	const struct route *route = terms->step->route;
+	int32_t rank = terms->step->view->placement.rank[route->unit[at]];
+	const struct row_place *place = &terms->places[rank];
+
+	term->kind = terms->kind_of_rows;
+	term->row = place->base + route->row[at] * place->pitch;
+	terms->rows_read++;
+}
+
+/* Special expert z, in the order zero, copy, constant. */
+static bool get_special(
+	struct terms *terms, int64_t token, int64_t z, struct term *term)
+{
+	const struct shunt_exchange_config *config =
+		&terms->exchange->accepted.config;
+	const uint8_t *ori_x = terms->step->combine.ori_x;
+
+	z -= config->num_zero_experts;
+	if (z < 0)
+		return false;
+	term->row = ori_x + token * terms->ori_x_bytes;
+	term->kind = TERM_ROW;
+	term->constant = z - config->num_copy_experts;
+	if (term->constant >= 0)
+		term->kind = TERM_CONSTANT;
+	return true;
+}
+
+static bool get_shared_x(struct terms *terms, int64_t token, struct term *term)
+{
+	const uint8_t *x = terms->step->combine.shared_expert_x;
+
+	if (!terms->step->route->active[token])
+		return false;
+	term->kind = TERM_ROW;
+	term->row = x + token * terms->shared_x_bytes;
+	return true;
+}
+
+bool terms_get(struct terms *terms, int64_t token, int64_t i, struct term *term)
+{
+	const struct shape *shape = exchange_shape(terms->exchange);
+	const struct route *route = terms->step->route;
+	int64_t at = token * shape->num_sends + i;
+
+	term->weight = 1.0f;
+	if (i == shape->num_sends)
+		return get_shared_x(terms, token, term);
+	if (route->unit[at] == ROUTE_NONE)
+		return false;
+	if (route->unit[at] <= ROUTE_SPECIAL &&
+		!get_special(
+			terms, token, ROUTE_SPECIAL - route->unit[at], term))
+		return false;
+	if (route->unit[at] >= 0)
+		get_row(terms, at, term);
+	/* After what adds nothing: its weight may be anything, even NaN. */
+	if (i < shape->topk && terms->weights)
+		term->weight = terms->weights[token * shape->topk + i];
+	return true;
+}

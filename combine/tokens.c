@@ -1,0 +1,179 @@
+/*
+ * The caller's tokens. Where all terms of a token are plain rows, as they are
+ * in most exchanges, they are summed in registers, by one pass (sum.h); else
+ * one by one in an accumulator (acc.h). Both give the same bits.
+ */
+#include "combine/tokens.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/fpenv.h"
+#include "base/half.h"
+#include "combine/acc.h"
+#include "combine/sum.h"
+#include "combine/terms.h"
+
+/* ---- one token's sum ----------------------------------------------------- */
+
+/* Collects the token's rows and weights in scratch; false if some term is no
+ * plain row. */
+static bool gather_rows(struct terms *terms, int64_t token, int64_t *num_rows)
+{
+	const struct scratch *scratch = &terms->exchange->scratch;
+	struct term term;
+
+	*num_rows = 0;
+	for (int64_t i = 0; i < terms->num_places; i++) {
+		if (!terms_get(terms, token, i, &term))
+			continue;
+		if (term.kind != TERM_ROW)
+			return false;
+		scratch->results[*num_rows] = term.row;
+		scratch->weights[*num_rows] = term.weight;
+		++*num_rows;
+	}
+	return true;
+}
+
+static void add_constant(
+	const struct terms *terms, const struct term *term, const float *weight)
+{
+	const struct shunt_exchange *exchange = terms->exchange;
+	const struct shunt_combine_args *args = &terms->step->combine;
+	const struct acc_kernels *kernels = acc_kernels();
+	const struct shape *shape = exchange_shape(exchange);
+	enum shunt_dtype dtype = exchange->accepted.config.expert_dtype;
+	int64_t offset = term->constant * shape->result_bytes;
+	const uint8_t *alpha1 = args->constant_alpha1;
+	const uint8_t *alpha2 = args->constant_alpha2;
+	const uint8_t *v = args->constant_v;
+	struct acc_constant constant = {.x = term->row, .v = v + offset};
+
+	acc_softmax(
+		kernels->dot[dtype](alpha1 + offset, term->row, shape->hidden),
+		kernels->dot[dtype](alpha2 + offset, term->row, shape->hidden),
+		&constant.p1, &constant.p2);
+	kernels->add_constant[dtype](
+		exchange->scratch.acc, &constant, weight, shape->hidden);
+}
+
+static void add_term(const struct terms *terms, const struct term *term)
+{
+	const struct shunt_exchange_config *config =
+		&terms->exchange->accepted.config;
+	const struct acc_kernels *kernels = acc_kernels();
+	enum shunt_dtype dtype = config->expert_dtype;
+	const float *weight = terms->weights ? &term->weight : NULL;
+	float *acc = terms->exchange->scratch.acc;
+
+	if (term->kind == TERM_ROW)
+		kernels->add_row[dtype](acc, term->row, weight, config->hidden);
+	else if (term->kind == TERM_PACKED)
+		kernels->add_quantized[config->combine_quant][dtype](acc,
+			term->row, term->row + config->hidden, weight,
+			config->hidden);
+	else
+		add_constant(terms, term, weight);
+}
+
+/* The token's sum, in scratch.acc. */
+static void accumulate(struct terms *terms, int64_t token)
+{
+	float *acc = terms->exchange->scratch.acc;
+	int64_t hidden = exchange_shape(terms->exchange)->hidden;
+	struct term term;
+
+	memset(acc, 0, (size_t)hidden * sizeof(*acc));
+	for (int64_t i = 0; i < terms->num_places; i++)
+		if (terms_get(terms, token, i, &term))
+			add_term(terms, &term);
+}
+
+/* `out` of type `to` becomes the token's sum. */
+static void sum_token(
+	struct terms *terms, int64_t token, enum shunt_dtype to, void *out)
+{
+	const struct shunt_exchange *exchange = terms->exchange;
+	const struct scratch *scratch = &exchange->scratch;
+	enum shunt_dtype dtype = exchange->accepted.config.expert_dtype;
+	int64_t hidden = exchange_shape(exchange)->hidden;
+	int64_t rows_read = terms->rows_read;
+	int64_t num_rows;
+
+	if (gather_rows(terms, token, &num_rows)) {
+		sum_kernels()->rows[dtype][to](out, scratch->results,
+			terms->weights ? scratch->weights : NULL, num_rows,
+			hidden);
+		return;
+	}
+	terms->rows_read = rows_read;
+	accumulate(terms, token);
+	if (out != scratch->acc)
+		acc_kernels()->store[to](out, scratch->acc, hidden);
+}
+
+/* ---- the fused tail ------------------------------------------------------ */
+
+/* Row `token` of an array of rows; NULL if there is none. */
+static void *row_of(const void *array, enum shunt_dtype dtype, int64_t stride,
+	int64_t token)
+{
+	return array ? (uint8_t *)(uintptr_t)array +
+			       token * dtype_row_bytes(dtype, stride)
+		     : NULL;
+}
+
+static void finish_token(const struct terms *terms, int64_t token)
+{
+	const struct shunt_combine_args *args = &terms->step->combine;
+	const struct acc_kernels *kernels = acc_kernels();
+	int64_t hidden = exchange_shape(terms->exchange)->hidden;
+	enum shunt_dtype dtype = args->out_dtype;
+	float *acc = terms->exchange->scratch.acc;
+	float squares, rstd;
+
+	squares = kernels->tail_add[dtype](
+		row_of(args->out, dtype, args->out_stride, token), acc,
+		row_of(args->residual, dtype, args->residual_stride, token),
+		hidden);
+	if (!args->gamma)
+		return;
+	rstd = acc_rstd(squares, hidden, args->norm_eps);
+	kernels->tail_norm[dtype][args->gamma_dtype](
+		row_of(args->norm_out, dtype, args->norm_out_stride, token),
+		acc, rstd, args->gamma, hidden);
+	if (args->rstd)
+		half_store(SHUNT_DTYPE_F32, args->rstd, token, rstd);
+}
+
+/* ---- all tokens ---------------------------------------------------------- */
+
+static int64_t bytes_of_row(const struct shape *shape)
+{
+	return shape->travel_bytes ? shape->travel_bytes : shape->result_bytes;
+}
+
+void tokens_sum(struct shunt_exchange *exchange, struct step *step)
+{
+	const struct shunt_combine_args *args = &step->combine;
+	bool has_tail = args->residual || args->gamma;
+	struct fpenv caller = fpenv_enter();
+	struct terms terms;
+
+	terms_init(&terms, exchange, step);
+	for (int64_t t = 0; t < step->route->num_tokens; t++) {
+		if (has_tail) {
+			sum_token(&terms, t, SHUNT_DTYPE_F32,
+				exchange->scratch.acc);
+			finish_token(&terms, t);
+		} else {
+			sum_token(&terms, t, args->out_dtype,
+				row_of(args->out, args->out_dtype,
+					args->out_stride, t));
+		}
+	}
+	fpenv_leave(&caller);
+	exchange->counters.now.combine_bytes +=
+		terms.rows_read * bytes_of_row(exchange_shape(exchange));
+}
