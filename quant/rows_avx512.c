@@ -10,7 +10,8 @@
 
 /* ---- the largest ------------------------------------------------------- */
 
-/* y of elements i .. i + 15. */
+/* y of elements i .. i + 15; lanes that are left out are 0, whatever the
+ * scales. */
 QUANT_INLINE __m512 load_y(enum shunt_dtype dtype,
 	const struct element_source *source, int64_t i, __mmask16 lanes)
 {
@@ -22,7 +23,7 @@ QUANT_INLINE __m512 load_y(enum shunt_dtype dtype,
 	if (!source->fixed)
 		return y;
 	if (source->fixed_is_one)
-		return _mm512_mul_ps(y,
+		return _mm512_maskz_mul_ps(lanes, y,
 			_mm512_set1_ps(
 				half_load(SHUNT_DTYPE_F32, source->fixed, 0)));
 	return _mm512_mul_ps(
