@@ -52,6 +52,8 @@ static const enum shunt_dtype dtypes[] = {
 
 /* What every test needs: guarded memory, and what the reference makes. */
 struct bench {
+	const struct quant_kernels *levels[SIMD_NUM_LEVELS];
+	int num_levels;
 	struct operand x, smooth, fixed;
 	struct fence codes, scale_codes;
 	struct moat q, scales, row_scale;
@@ -67,6 +69,9 @@ static int setup(void **state)
 	struct bench *bench = calloc(1, sizeof(*bench));
 
 	assert_non_null(bench);
+	for (int level = 0; level <= (int)simd_best(); level++)
+		bench->levels[bench->num_levels++] =
+			quant_kernels_at((enum simd_level)level);
 	operand_init(&bench->x, MAX_HIDDEN);
 	operand_init(&bench->smooth, MAX_HIDDEN);
 	operand_init(&bench->fixed, MAX_HIDDEN);
@@ -220,9 +225,8 @@ static void check_row_back(struct bench *bench, const struct row *row,
 					   format->scale_bytes),
 				  0);
 	reference_dequantize_row(&codes);
-	for (int level = 0; level <= (int)simd_best(); level++)
-		check_back(bench, quant_kernels_at((enum simd_level)level), row,
-			&codes);
+	for (int level = 0; level < bench->num_levels; level++)
+		check_back(bench, bench->levels[level], row, &codes);
 }
 
 static void check_row(struct bench *bench, const struct row *row)
@@ -244,9 +248,9 @@ static void check_row(struct bench *bench, const struct row *row)
 	};
 
 	reference_quantize_row(&reference);
-	for (int level = 0; level <= (int)simd_best(); level++)
-		check_there(bench, quant_kernels_at((enum simd_level)level),
-			row, &format, &reference);
+	for (int level = 0; level < bench->num_levels; level++)
+		check_there(
+			bench, bench->levels[level], row, &format, &reference);
 	check_row_back(bench, row, &format);
 }
 
