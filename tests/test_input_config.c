@@ -196,11 +196,6 @@ static void wild_quant(struct shunt_exchange_config *config)
 	config->quant = (enum shunt_quant)77;
 }
 
-static void padded(struct shunt_exchange_config *config)
-{
-	config->layout = SHUNT_LAYOUT_PADDED;
-}
-
 static void hierarchy(struct shunt_exchange_config *config)
 {
 	config->algorithm = SHUNT_ALGORITHM_HIERARCHY;
@@ -283,7 +278,6 @@ static const struct change faults[] = {
 	{"dtype", SHUNT_INVALID, {"", ""}, no_dtype},
 	{"expert_dtype", SHUNT_INVALID, {"", ""}, int8_experts},
 	{"quant", SHUNT_INVALID, {"77", ""}, wild_quant},
-	{"layout", SHUNT_UNSUPPORTED, {"", ""}, padded},
 	{"algorithm", SHUNT_UNSUPPORTED, {"", ""}, hierarchy},
 	{"bad_id", SHUNT_INVALID, {"77", ""}, wild_bad_id},
 	{"depth", SHUNT_INVALID, {"65", "64"}, too_deep},
