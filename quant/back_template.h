@@ -22,6 +22,8 @@ QUANT_INLINE float back_scale(enum shunt_dtype scale_dtype,
 {
 	const uint8_t *bytes = codes->scales;
 
+	if (codes->scale_step)
+		index *= codes->scale_step;
 	if (scale_dtype == SHUNT_DTYPE_E8M0)
 		return decode_e8m0(bytes[index]);
 	if (scale_dtype == SHUNT_DTYPE_E4M3FN)

@@ -88,10 +88,21 @@ struct quant_format quant_format_of(enum shunt_quant quant,
 	return format;
 }
 
+/* The form that tables are indexed by. */
+static enum shunt_scale_form form_of(
+	enum shunt_quant quant, enum shunt_scale_form form)
+{
+	return modes[quant].takes_form ? form : SHUNT_SCALE_F32;
+}
+
 quant_row_fn *quant_row_kernel(enum shunt_quant quant,
 	enum shunt_scale_form form, enum shunt_dtype dtype)
 {
-	if (!modes[quant].takes_form)
-		form = SHUNT_SCALE_F32;
-	return quant_kernels()->row[quant][form][dtype];
+	return quant_kernels()->row[quant][form_of(quant, form)][dtype];
+}
+
+quant_codes_fn *quant_codes_kernel(enum shunt_quant quant,
+	enum shunt_scale_form form, enum shunt_dtype dtype)
+{
+	return quant_kernels()->back[quant][form_of(quant, form)][dtype];
 }

@@ -38,4 +38,8 @@ struct quant_format quant_format_of(enum shunt_quant quant,
 quant_row_fn *quant_row_kernel(enum shunt_quant quant,
 	enum shunt_scale_form form, enum shunt_dtype dtype);
 
+/* The same of the way back. */
+quant_codes_fn *quant_codes_kernel(enum shunt_quant quant,
+	enum shunt_scale_form form, enum shunt_dtype dtype);
+
 #endif

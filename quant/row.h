@@ -20,7 +20,7 @@ struct quant_tally {
 /* x becomes q and its scales. */
 struct quant_row {
 	void *q;             /* row_bytes, any alignment */
-	void *scales;        /* num_scales, dense, any alignment; NULL: none */
+	void *scales;        /* num_scales, any alignment; NULL: none */
 	float *row_scale;    /* NVFP4; any alignment */
 	const void *x;       /* `hidden` elements of the type of the kernel */
 	const float *smooth; /* (hidden) or NULL */
@@ -28,6 +28,7 @@ struct quant_row {
 	bool fixed_is_one;   /* ... one for all, or (hidden) */
 	int64_t hidden;
 	struct quant_tally *tally; /* kernels add to it */
+	int64_t scale_step;        /* from a scale to the next; 0: dense */
 };
 
 /*
@@ -44,6 +45,7 @@ struct quant_codes {
 	bool fixed_is_one;  /* ... one for all, or (hidden) */
 	float row_scale;    /* NVFP4 */
 	int64_t hidden;
+	int64_t scale_step; /* as above */
 };
 
 typedef void quant_codes_fn(const struct quant_codes *codes);

@@ -103,10 +103,21 @@ QUANT_INLINE void row_encode(enum shunt_dtype dtype, enum shunt_dtype code,
 		span_encode(dtype, code, source, target, first, end);
 }
 
-/* One scale, at any alignment. */
-QUANT_INLINE void row_put_f32(void *scales, int64_t index, float scale)
+/* The scale of group `index` is the byte, or the f32. */
+QUANT_INLINE void row_put_byte(
+	const struct quant_row *row, int64_t index, uint8_t scale)
 {
-	memcpy((char *)scales + 4 * index, &scale, sizeof(scale));
+	if (row->scale_step)
+		index *= row->scale_step;
+	((uint8_t *)row->scales)[index] = scale;
+}
+
+QUANT_INLINE void row_put_f32(
+	const struct quant_row *row, int64_t index, float scale)
+{
+	if (row->scale_step)
+		index *= row->scale_step;
+	memcpy((char *)row->scales + 4 * index, &scale, sizeof(scale));
 }
 
 /* ---- dynamic, by row or group ------------------------------------------ */
@@ -130,10 +141,9 @@ QUANT_INLINE void dynamic_group(enum shunt_dtype dtype, enum shunt_dtype code,
 	else
 		target.factor = element_factor_pow2(code, amax, &scale);
 	if (form == SHUNT_SCALE_E8M0)
-		((uint8_t *)row->scales)[index] =
-			(uint8_t)(half_bits(scale) >> 23);
+		row_put_byte(row, index, (uint8_t)(half_bits(scale) >> 23));
 	else
-		row_put_f32(row->scales, index, scale);
+		row_put_f32(row, index, scale);
 	row_encode(dtype, code, source, &target, special, first, end);
 }
 
@@ -232,7 +242,7 @@ QUANT_INLINE void mx_block(enum shunt_dtype dtype, enum shunt_dtype code,
 	uint8_t scale = element_mx_code(code,
 		row_finite(dtype, source, first, end, row->tally, &special));
 
-	((uint8_t *)row->scales)[index] = scale;
+	row_put_byte(row, index, scale);
 	target.factor = element_mx_factor(scale);
 	row_encode(dtype, code, source, &target, special, first, end);
 }
@@ -253,7 +263,7 @@ QUANT_INLINE void mx_row(enum shunt_dtype dtype, enum shunt_dtype code,
 		mx_block(dtype, code, row, &source, index++, first, row->hidden,
 			true);
 	if (index % 2)
-		((uint8_t *)row->scales)[index] = 0;
+		row_put_byte(row, index, 0);
 }
 
 /* ---- NVFP4 ------------------------------------------------------------- */
@@ -292,8 +302,8 @@ QUANT_INLINE void nvfp4_block(enum shunt_dtype dtype,
 	float amax = half_float(
 		row_finite(dtype, source, first, end, &counted, &special));
 
-	((uint8_t *)row->scales)[first / 16] =
-		nvfp4_code(factors, amax, &target.factor);
+	row_put_byte(
+		row, first / 16, nvfp4_code(factors, amax, &target.factor));
 	row_encode(
 		dtype, SHUNT_DTYPE_E2M1, source, &target, special, first, end);
 }
@@ -314,7 +324,7 @@ QUANT_INLINE void nvfp4_row(enum shunt_dtype dtype, const struct quant_row *row)
 	if (amax == 0.0f || !isfinite(factors.enc))
 		factors.enc = 0.0f;
 	factors.dec = factors.enc == 0.0f ? 0.0f : 1.0f / factors.enc;
-	row_put_f32(row->row_scale, 0, factors.dec);
+	memcpy(row->row_scale, &factors.dec, sizeof(factors.dec));
 	for (; row->hidden - first >= 16; first += 16)
 		nvfp4_block(dtype, row, &factors, &source, first, first + 16,
 			false);

@@ -272,7 +272,7 @@ static void spoil_none_smooth(struct shunt_quantize_args *args)
 }
 
 static const struct refusal refusals[] = {
-	{spoil_quant, SHUNT_INVALID, {"quant", "77", "INT8"}},
+	{spoil_quant, SHUNT_INVALID, {"quant", "77", "NVFP4_E2M1"}},
 	{spoil_dtype, SHUNT_INVALID, {"dtype", "4", "BF16"}},
 	{spoil_num_rows, SHUNT_INVALID, {"num_rows", "-3", "at least 0"}},
 	{spoil_hidden, SHUNT_INVALID, {"hidden", "0", "at least 1"}},
