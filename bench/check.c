@@ -58,7 +58,7 @@ static void describe_inputs(
 		inputs[rank] = (struct reference_input){
 			.num_tokens = load->num_tokens,
 			.x = load_x(load, step, rank),
-			.x_stride = check->job[step].hidden,
+			.x_stride = check->job[step].config.hidden,
 			.ids = load_ids(load, step, rank),
 			.mask = load->mask ? SHUNT_MASK_TOKENS
 					   : SHUNT_MASK_NONE,
@@ -69,20 +69,32 @@ static void describe_inputs(
 	check->job[step].inputs = inputs;
 }
 
+/* The toy expert in the form that the reference calls. */
+static void reference_row(
+	void *context, const struct reference_made *made, void *y)
+{
+	expert_row(context, made->expert, made->q, 1, y);
+}
+
 static bool work_out(struct check *check, int64_t step, const float *weights,
 	struct expert *expert)
 {
 	const struct reference_job *job = &check->job[step];
+	const struct reference_place place = {.rank = check->rank};
+	struct reference_combine combine = {
+		.weights = weights,
+		.expert = reference_row,
+		.context = expert,
+		.out_dtype = job->config.expert_dtype,
+		.out_stride = job->config.hidden,
+	};
 
-	if (!reference_received_init(&check->received[step], job, check->rank,
-		    reference_num_rows(job, check->rank)))
-		return false;
-	reference_receive(job, check->rank, &check->received[step]);
-	reference_send(job, check->rank, &check->sent[step]);
 	check->out[step] = malloc((size_t)check->out_bytes + 1);
+	combine.out = check->out[step];
 	return check->out[step] &&
-	       reference_combine(job, check->rank, weights, expert_row, expert,
-		       job->expert_dtype, job->hidden, check->out[step]);
+	       reference_receive(job, place, 0, &check->received[step]) &&
+	       reference_send(job, place, &check->sent[step]) &&
+	       reference_combine(job, place, &combine);
 }
 
 static bool make_tables(struct check *check, const struct load *load,
@@ -94,7 +106,7 @@ static bool make_tables(struct check *check, const struct load *load,
 		(size_t)config->num_experts, sizeof(check->expert_rank[0]));
 	if (!check->inputs || !check->expert_rank)
 		return false;
-	reference_place(config, load->num_ranks, check->expert_rank);
+	reference_place_experts(config, load->num_ranks, check->expert_rank);
 	return true;
 }
 
@@ -113,13 +125,8 @@ bool check_init(struct check *check, const struct load *load,
 		return false;
 	for (int64_t step = 0; step < LOAD_STEPS; step++) {
 		check->job[step] = (struct reference_job){
+			.config = *config,
 			.num_ranks = load->num_ranks,
-			.hidden = config->hidden,
-			.topk = config->topk,
-			.num_experts = config->num_experts,
-			.dtype = config->dtype,
-			.expert_dtype = config->expert_dtype,
-			.quant = config->quant,
 			.expert_rank = check->expert_rank,
 		};
 		describe_inputs(check, load, step);
@@ -148,8 +155,7 @@ bool check_dispatch(struct check *check, int64_t step,
 	const struct reference_received *expected =
 		&check->received[step % LOAD_STEPS];
 
-	if (!check_received(expected, out, check->job[0].num_ranks, true, false,
-		    check->quantized, why) ||
+	if (!check_received(&check->job[0], expected, out, NULL, false, why) ||
 		!check_sent(&check->sent[step % LOAD_STEPS], out, why))
 		return false;
 	digest_dispatch(check, expected->num_rows, expected, out);

@@ -14,16 +14,21 @@
 
 /*
  * True if `out` (of a dispatch on the rank that `expected` is for) is as
- * expected; else `why` tells. `weighted`: weights were given. `prefix`: token
- * numbers are prefix sums. `quantized`: scales are due.
+ * expected; else `why` tells. `rows` has a pointer to each of extent_rows rows,
+ * NULL: they lie in out->expand_x. `prefix`: token numbers are prefix sums.
  */
-bool check_received(const struct reference_received *expected,
-	const struct shunt_dispatch_out *out, int32_t num_ranks, bool weighted,
-	bool prefix, bool quantized, char why[CHECK_TEXT]);
+bool check_received(const struct reference_job *job,
+	const struct reference_received *expected,
+	const struct shunt_dispatch_out *out, const void *const *rows,
+	bool prefix, char why[CHECK_TEXT]);
 
 /* The same for the three numbers about the rank's own tokens. */
 bool check_sent(const struct reference_sent *expected,
 	const struct shunt_dispatch_out *out, char why[CHECK_TEXT]);
+
+/* The same for a number, called `name` in the words. */
+bool check_number(
+	const char *name, int64_t expected, int64_t got, char why[CHECK_TEXT]);
 
 /* The same for `num_bytes` bytes at `got`, called `name` in the words; a row
  * has row_bytes. */

@@ -1,106 +1,299 @@
 /*
- * The reference's combine: a sum per token, in f32, in choice order, multiply
- * and add rounded apart (this folder is compiled with -ffp-contract=off), and
- * one rounding at the end.
+ * The reference's combine (spec 1.6, 1.7): a sum per token, in f32, in choice
+ * order, multiply and add rounded apart (this folder is compiled with
+ * -ffp-contract=off), and one rounding at the end.
  */
-#include "reference/reference.h"
-
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "reference/convert.h"
-#include "reference/rows.h"
+#include "reference/lanes.h"
+#include "reference/quantize.h"
+#include "reference/route.h"
 
-/* What one token's sum needs besides the job. */
+/* What one token's sum needs; the arrays have a row each. */
 struct sum {
-	const struct reference_job *job;
-	int32_t rank;
-	const float *weights;
+	struct frame frame;
+	const struct reference_input *input;
+	const struct reference_combine *combine;
 	reference_expert expert;
 	void *context;
-	void *sent_row, *y; /* a row as sent, and as the expert gives it */
-	float *values, *acc;
+	int64_t hidden;
+	struct reference_made made;
+	int64_t nan_elements, inf_elements;
+	uint8_t *y;
+	float *values, *acc, *total, *token, *other;
 };
 
-static void add_row(float *acc, const float *values, int64_t hidden)
+#define NUM_ROWS 6
+
+static bool sum_init(struct sum *sum, const struct reference_job *job,
+	struct reference_place place)
 {
-	for (int64_t h = 0; h < hidden; h++)
-		acc[h] = acc[h] + values[h];
+	size_t row = (size_t)job->config.hidden;
+	float *rows = malloc(NUM_ROWS * row * sizeof(float));
+
+	sum->frame = frame_of(job);
+	sum->hidden = job->config.hidden;
+	sum->input = frame_input(
+		&sum->frame, place.tp, frame_rank(&sum->frame, place.rank));
+	if (!made_init(&sum->made, job) || rows == NULL) {
+		made_fini(&sum->made);
+		free(rows);
+		return false;
+	}
+	sum->values = rows;
+	sum->acc = rows + row;
+	sum->total = rows + 2 * row;
+	sum->token = rows + 3 * row;
+	sum->other = rows + 4 * row;
+	sum->y = (uint8_t *)(rows + 5 * row);
+	return true;
 }
 
-static void add_weighted(
-	float *acc, float weight, const float *values, int64_t hidden)
+static void sum_fini(struct sum *sum)
 {
-	float product;
+	made_fini(&sum->made);
+	free(sum->values);
+}
 
-	for (int64_t h = 0; h < hidden; h++) {
-		product = weight * values[h];
-		acc[h] = acc[h] + product;
+static const void *row_at(
+	const void *rows, int64_t t, int64_t stride, enum shunt_dtype dtype)
+{
+	return (const uint8_t *)rows +
+	       t * stride * (int64_t)convert_bytes(dtype);
+}
+
+static void load(const struct sum *sum, const void *rows, int64_t t,
+	int64_t stride, float *values)
+{
+	enum shunt_dtype dtype = sum->frame.job->config.expert_dtype;
+
+	convert_load(
+		dtype, row_at(rows, t, stride, dtype), sum->hidden, values);
+}
+
+/* ---- terms ------------------------------------------------------------ */
+
+/*
+ * sum->values = what comes home of the row in sum->made: each TP rank's
+ * expert's row, added up in their order and rounded to the row type, then as
+ * it travels.
+ */
+static void come_home(struct sum *sum)
+{
+	const struct shunt_exchange_config *config = &sum->frame.job->config;
+
+	for (int32_t tp = 0; tp < sum->frame.num_tp; tp++) {
+		sum->made.tp = tp;
+		sum->expert(sum->context, &sum->made, sum->y);
+		convert_load(
+			config->expert_dtype, sum->y, sum->hidden, sum->values);
+		for (int64_t h = 0; h < sum->hidden; h++)
+			sum->total[h] =
+				tp == 0 ? sum->values[h]
+					: sum->total[h] + sum->values[h];
+	}
+	if (sum->frame.num_tp > 1)
+		convert_store(
+			config->expert_dtype, sum->total, sum->hidden, sum->y);
+	reference_travel_row(config->combine_quant, config->expert_dtype,
+		sum->y, sum->hidden, sum->values, &sum->nan_elements,
+		&sum->inf_elements);
+}
+
+static void add(struct sum *sum, const float *weight)
+{
+	float term;
+
+	for (int64_t h = 0; h < sum->hidden; h++) {
+		term = sum->values[h];
+		if (weight != NULL)
+			term = *weight * term;
+		sum->acc[h] = sum->acc[h] + term;
 	}
 }
 
-/* Adds what choice (t, k) brings, if anything. */
-static void add_choice(
-	struct sum *sum, int64_t t, int64_t k, bool *sent, float *scale)
+/* values = p1 * ori_x[t] + p2 * v[c]. */
+static void constant_values(struct sum *sum, int64_t t, int64_t c)
 {
-	const struct reference_job *job = sum->job;
-	const struct reference_input *input = &job->inputs[sum->rank];
-	int64_t expert = reference_travels_to(job, input, t, k);
+	const struct reference_combine *combine = sum->combine;
+	int64_t hidden = sum->hidden;
+	float p[2], a1, a2, first, second;
+
+	load(sum, combine->ori_x, t, combine->ori_x_stride, sum->token);
+	load(sum, combine->alpha1, c, hidden, sum->other);
+	a1 = lanes_dot(sum->other, sum->token, hidden);
+	load(sum, combine->alpha2, c, hidden, sum->other);
+	a2 = lanes_dot(sum->other, sum->token, hidden);
+	lanes_softmax(a1, a2, p);
+	load(sum, combine->v, c, hidden, sum->other);
+	for (int64_t h = 0; h < hidden; h++) {
+		first = p[0] * sum->token[h];
+		second = p[1] * sum->other[h];
+		sum->values[h] = first + second;
+	}
+}
+
+/* Without varying scales every expert is sent the same row. */
+static void make_row(struct sum *sum, int64_t t, int64_t expert, bool *made)
+{
 	struct reference_sent ignored = {0};
 
-	if (expert < 0)
+	if (!*made || made_varies(sum->input))
+		made_fill(&sum->made, sum->frame.job, sum->input, t, expert,
+			&ignored);
+	sum->made.expert = expert;
+	*made = true;
+}
+
+static void add_choice(struct sum *sum, int64_t t, int64_t k, bool *made)
+{
+	const struct shunt_exchange_config *config = &sum->frame.job->config;
+	const struct reference_combine *combine = sum->combine;
+	int64_t id = route_choice(&sum->frame, sum->input, t, k), special;
+	const float *weight = combine->weights;
+
+	special = id - sum->frame.num_experts;
+	if (id < 0 || (special >= 0 && special < config->num_zero_experts))
 		return;
-	/* Without smooth scales every expert is sent the same row. */
-	if (!*sent || input->smooth != NULL)
-		*scale = reference_make_row(
-			job, input, t, expert, sum->sent_row, &ignored);
-	*sent = true;
-	sum->expert(sum->context, expert, sum->sent_row, *scale, sum->y);
-	convert_load(job->expert_dtype, sum->y, job->hidden, sum->values);
-	if (sum->weights == NULL)
-		add_row(sum->acc, sum->values, job->hidden);
-	else
-		add_weighted(sum->acc, sum->weights[t * job->topk + k],
-			sum->values, job->hidden);
+	if (weight != NULL)
+		weight += t * config->topk + k;
+	if (special < 0) {
+		make_row(sum, t, frame_original_expert(&sum->frame, id), made);
+		come_home(sum);
+	} else if (special <
+		   config->num_zero_experts + config->num_copy_experts) {
+		load(sum, combine->ori_x, t, combine->ori_x_stride,
+			sum->values);
+	} else {
+		constant_values(sum, t,
+			special - config->num_zero_experts -
+				config->num_copy_experts);
+	}
+	add(sum, weight);
 }
 
 static void sum_token(struct sum *sum, int64_t t)
 {
-	bool sent = false;
-	float scale = 1;
+	const struct shunt_exchange_config *config = &sum->frame.job->config;
+	const struct reference_combine *combine = sum->combine;
+	bool made = false;
 
-	for (int64_t h = 0; h < sum->job->hidden; h++)
+	for (int64_t h = 0; h < sum->hidden; h++)
 		sum->acc[h] = 0;
-	for (int64_t k = 0; k < sum->job->topk; k++)
-		add_choice(sum, t, k, &sent, &scale);
+	if (!route_is_active(&sum->frame, sum->input, t))
+		return;
+	for (int64_t k = 0; k < config->topk; k++)
+		add_choice(sum, t, k, &made);
+	for (int64_t j = 0; j < sum->frame.num_shared; j++) {
+		make_row(sum, t, config->num_experts + j, &made);
+		come_home(sum);
+		add(sum, NULL);
+	}
+	if (combine->shared_x == NULL)
+		return;
+	load(sum, combine->shared_x, t, combine->shared_x_stride, sum->values);
+	add(sum, NULL);
 }
 
-bool reference_combine(const struct reference_job *job, int32_t rank,
-	const float *weights, reference_expert expert, void *context,
-	enum shunt_dtype out_dtype, int64_t out_stride, void *out)
+/* ---- outputs ---------------------------------------------------------- */
+
+static void store(const struct sum *sum, const float *values, void *rows,
+	int64_t t, int64_t stride)
 {
-	size_t row_bytes = (size_t)job->hidden * sizeof(float);
-	uint8_t *rows = malloc(4 * row_bytes);
+	enum shunt_dtype dtype = sum->combine->out_dtype;
+
+	convert_store(dtype, values, sum->hidden,
+		(uint8_t *)rows + t * stride * (int64_t)convert_bytes(dtype));
+}
+
+/* norm_out = round(f32(round(z * rstd)) * gamma), z in sum->acc. */
+static void norm_token(struct sum *sum, int64_t t)
+{
+	const struct reference_combine *combine = sum->combine;
+	enum shunt_dtype dtype = combine->out_dtype;
+	int64_t hidden = sum->hidden;
+	float mean, rstd;
+
+	mean = lanes_dot(sum->acc, sum->acc, hidden) / (float)hidden;
+	rstd = 1.0f / sqrtf(mean + combine->norm_eps);
+	if (combine->rstd != NULL)
+		convert_store(SHUNT_DTYPE_F32, &rstd, 1, &combine->rstd[t]);
+	for (int64_t h = 0; h < hidden; h++)
+		sum->values[h] = sum->acc[h] * rstd;
+	convert_store(dtype, sum->values, hidden, sum->y);
+	convert_load(dtype, sum->y, hidden, sum->values);
+	convert_load(combine->gamma_dtype, combine->gamma, hidden, sum->other);
+	for (int64_t h = 0; h < hidden; h++)
+		sum->values[h] = sum->values[h] * sum->other[h];
+	store(sum, sum->values, combine->norm_out, t, combine->norm_out_stride);
+}
+
+static void finish_token(struct sum *sum, int64_t t)
+{
+	const struct reference_combine *combine = sum->combine;
+
+	if (combine->residual != NULL) {
+		convert_load(combine->out_dtype,
+			row_at(combine->residual, t, combine->residual_stride,
+				combine->out_dtype),
+			sum->hidden, sum->values);
+		add(sum, NULL);
+	}
+	store(sum, sum->acc, combine->out, t, combine->out_stride);
+	if (combine->gamma != NULL)
+		norm_token(sum, t);
+}
+
+bool reference_combine(const struct reference_job *job,
+	struct reference_place place, const struct reference_combine *combine)
+{
 	struct sum sum = {
-		.job = job,
-		.rank = rank,
-		.weights = weights,
-		.expert = expert,
-		.context = context,
+		.combine = combine,
+		.expert = combine->expert,
+		.context = combine->context,
 	};
 
-	if (rows == NULL)
+	if (!sum_init(&sum, job, place))
 		return false;
-	sum.values = (float *)(void *)rows;
-	sum.acc = sum.values + job->hidden;
-	sum.y = rows + 2 * row_bytes;
-	sum.sent_row = rows + 3 * row_bytes;
-	for (int64_t t = 0; t < job->inputs[rank].num_tokens; t++) {
+	for (int64_t t = 0; t < sum.input->num_tokens; t++) {
 		sum_token(&sum, t);
-		convert_store(out_dtype, sum.acc, job->hidden,
-			(uint8_t *)out + (size_t)(t * out_stride) *
-						 convert_bytes(out_dtype));
+		finish_token(&sum, t);
 	}
-	free(rows);
+	sum_fini(&sum);
 	return true;
+}
+
+/* ---- counts ----------------------------------------------------------- */
+
+/* The rows of `place` that go to tokens of its own EP group. */
+bool reference_combine_counts(const struct reference_job *job,
+	struct reference_place place, reference_expert expert, void *context,
+	int64_t *nan_elements, int64_t *inf_elements)
+{
+	struct sum sum = {.expert = expert, .context = context};
+	struct reference_received received;
+	const int32_t *source;
+	bool made, done;
+
+	done = reference_receive(job, place, 0, &received) &&
+	       sum_init(&sum, job, place);
+	for (int64_t n = 0; done && n < received.num_places; n++) {
+		if (received.kind[n] != REFERENCE_REAL ||
+			received.groups[n] != place.tp)
+			continue;
+		source = received.source + 3 * n;
+		sum.input = frame_input(&sum.frame, place.tp, source[0]);
+		made = false;
+		make_row(&sum, source[1], received.experts[n], &made);
+		come_home(&sum);
+	}
+	*nan_elements = sum.nan_elements;
+	*inf_elements = sum.inf_elements;
+	if (done)
+		sum_fini(&sum);
+	reference_received_fini(&received);
+	return done;
 }

@@ -2,9 +2,12 @@
 #include "reference/inputs.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "reference/codes.h"
 #include "reference/convert.h"
+#include "reference/quantize.h"
 
 /* Purposes, so that no two kinds of numbers repeat each other. */
 enum purpose {
@@ -12,10 +15,12 @@ enum purpose {
 	PURPOSE_X,
 	PURPOSE_ID,
 	PURPOSE_ID_SPOIL,
+	PURPOSE_SPECIAL,
 	PURPOSE_HOT,
 	PURPOSE_MASK,
 	PURPOSE_WEIGHT,
-	PURPOSE_SMOOTH
+	PURPOSE_SMOOTH,
+	PURPOSE_SCALE
 };
 
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
@@ -180,13 +185,29 @@ static void adversarial_row(enum kind kind, uint64_t stream,
 			mix(stream + (uint64_t)h * GOLDEN));
 }
 
+/* Any codes; of E2M1 an odd last byte has a half that is not used: 0. */
+static void code_row(
+	uint64_t stream, enum shunt_dtype dtype, int64_t hidden, void *row)
+{
+	uint8_t code;
+
+	for (int64_t h = 0; h < hidden; h++) {
+		code = (uint8_t)(mix(stream + (uint64_t)h * GOLDEN) >> 8);
+		if (dtype == SHUNT_DTYPE_E2M1)
+			code &= 0xf;
+		codes_put(dtype, row, h, code);
+	}
+}
+
 void input_x_row(const struct input_key *key, enum input_style style,
 	enum shunt_dtype dtype, int64_t hidden, int64_t t, void *row)
 {
 	uint64_t stream = mix(stream_of(key, PURPOSE_X) + (uint64_t)t);
 	uint64_t kind = input_random(key, PURPOSE_X_KIND, (uint64_t)t);
 
-	if (style == INPUT_NORMAL)
+	if (dtype >= SHUNT_DTYPE_I8)
+		code_row(stream, dtype, hidden, row);
+	else if (style == INPUT_NORMAL)
 		normal_row(stream, dtype, hidden, row);
 	else
 		adversarial_row((enum kind)(kind % KIND_NUM), stream, dtype,
@@ -204,16 +225,15 @@ static bool is_taken(const int64_t *ids, int64_t count, int64_t id)
 }
 
 /* The first expert from `start` on, going round, that the rule allows. */
-static int64_t pick(const struct input_key *key,
-	const struct input_ids_rule *rule, const int64_t *ids, int64_t k,
-	int64_t start)
+static int64_t pick(const struct input_ids_rule *rule, const int64_t *ids,
+	int64_t k, int64_t start)
 {
 	int64_t id;
 
 	for (int64_t i = 0; i < rule->num_experts; i++) {
 		id = (start + i) % rule->num_experts;
 		if (rule->routing == INPUT_LOCAL &&
-			rule->expert_rank[id] != key->rank)
+			rule->expert_rank[id] != rule->rank)
 			continue;
 		if (!rule->distinct || !is_taken(ids, k, id))
 			return id;
@@ -221,12 +241,12 @@ static int64_t pick(const struct input_key *key,
 	return -1;
 }
 
-int64_t input_bad_id(uint64_t random, int64_t num_experts, bool wide)
+int64_t input_bad_id(uint64_t random, int64_t num_ids, bool wide)
 {
 	/* The last of these look like good ids to who cuts them to 32 bits. */
-	const int64_t bad[] = {num_experts, -2, INT32_MAX, INT32_MIN,
-		num_experts + 1, INT64_MAX, INT64_MIN, INT64_C(1) << 32,
-		-(INT64_C(1) << 32), (INT64_C(1) << 32) - 1};
+	const int64_t bad[] = {num_ids, -2, INT32_MAX, INT32_MIN, num_ids + 1,
+		INT64_MAX, INT64_MIN, INT64_C(1) << 32, -(INT64_C(1) << 32),
+		(INT64_C(1) << 32) - 1};
 
 	return bad[random % (wide ? 10 : 5)];
 }
@@ -237,31 +257,57 @@ static int64_t start_of(const struct input_key *key,
 {
 	struct input_key shared = {key->seed, key->step, 0};
 
+	if (rule->num_experts == 0)
+		return 0;
 	if (rule->routing == INPUT_HOT)
 		return input_range(
 			&shared, PURPOSE_HOT, 0, 0, rule->num_experts - 1);
 	return input_range(key, PURPOSE_ID, choice, 0, rule->num_experts - 1);
 }
 
+/* A special expert instead, unless the token has it already. */
+static int64_t special_or(const struct input_key *key,
+	const struct input_ids_rule *rule, const int64_t *ids, int64_t k,
+	uint64_t choice)
+{
+	uint64_t random = input_random(key, PURPOSE_SPECIAL, choice);
+	int64_t id;
+
+	if (rule->num_special == 0 ||
+		(int)(random % 100) >= rule->percent_special)
+		return ids[k];
+	id = rule->num_experts +
+	     (int64_t)((random >> 32) % (uint64_t)rule->num_special);
+	return rule->distinct && is_taken(ids, k, id) ? -1 : id;
+}
+
+static int64_t spoilt(const struct input_key *key,
+	const struct input_ids_rule *rule, int64_t id, uint64_t choice)
+{
+	uint64_t random = input_random(key, PURPOSE_ID_SPOIL, choice);
+	int percent = (int)(random % 100);
+
+	if (percent < rule->percent_none)
+		return -1;
+	if (percent < rule->percent_none + rule->percent_bad)
+		return input_bad_id(random >> 32,
+			rule->num_experts + rule->num_special, rule->wide);
+	return id;
+}
+
 void input_ids(const struct input_key *key, const struct input_ids_rule *rule,
 	int64_t t, int64_t *ids)
 {
-	uint64_t choice, random;
-	int percent;
+	uint64_t choice;
 
 	for (int64_t k = 0; k < rule->topk; k++) {
 		choice = (uint64_t)(t * rule->topk + k);
-		ids[k] = pick(key, rule, ids, k, start_of(key, rule, choice));
+		ids[k] = pick(rule, ids, k, start_of(key, rule, choice));
+		ids[k] = special_or(key, rule, ids, k, choice);
 	}
 	for (int64_t k = 0; k < rule->topk; k++) {
 		choice = (uint64_t)(t * rule->topk + k);
-		random = input_random(key, PURPOSE_ID_SPOIL, choice);
-		percent = (int)(random % 100);
-		if (percent < rule->percent_none)
-			ids[k] = -1;
-		else if (percent < rule->percent_none + rule->percent_bad)
-			ids[k] = input_bad_id(
-				random >> 32, rule->num_experts, rule->wide);
+		ids[k] = spoilt(key, rule, ids[k], choice);
 	}
 }
 
@@ -316,39 +362,96 @@ void input_smooth(const struct input_key *key, enum input_style style,
 	}
 }
 
-/* ---- the toy expert --------------------------------------------------- */
-
-static void load_row(const struct input_expert *expert, const void *row,
-	int64_t first, int64_t count, float *values)
+void input_scales(const struct input_key *key, enum input_style style,
+	enum shunt_dtype dtype, int64_t count, void *scales)
 {
-	const uint8_t *bytes = row;
+	uint8_t *bytes = scales;
+	uint64_t random;
+	float scale;
 
-	bytes += (size_t)first * convert_bytes(expert->row_dtype);
-	if (expert->row_dtype != SHUNT_DTYPE_I8)
-		convert_load(expert->row_dtype, bytes, count, values);
-	else
-		for (int64_t i = 0; i < count; i++)
-			values[i] = (float)(int8_t)bytes[i];
+	for (int64_t i = 0; i < count; i++) {
+		random = input_random(key, PURPOSE_SCALE, (uint64_t)i);
+		scale = 0.5f + (float)(random >> 40) * 0x1p-24f;
+		if (style == INPUT_ADVERSARIAL && (random & 7) == 0)
+			scale = odd_float(random >> 8);
+		if (dtype == SHUNT_DTYPE_F32)
+			memcpy(bytes + 4 * i, &scale, sizeof(scale));
+		else if (style == INPUT_ADVERSARIAL)
+			bytes[i] = (uint8_t)(random >> 16);
+		else
+			bytes[i] = dtype == SHUNT_DTYPE_E8M0
+					   ? (uint8_t)(120 + (random & 7))
+					   : codes_encode(dtype, scale);
+	}
 }
 
-void input_expert_row(
-	void *context, int64_t expert, const void *row, float scale, void *y)
-{
-	const struct input_expert *shape = context;
-	float a = 0.5f + (float)(expert % 13) * 0.125f;
-	float b = (float)(expert % 7) * 0.25f - 0.5f;
-	float values[PIECE];
-	uint8_t *bytes = y;
-	int64_t count;
+/* ---- the toy expert --------------------------------------------------- */
 
-	for (int64_t first = 0; first < shape->hidden; first += PIECE) {
-		count = shape->hidden - first;
-		count = count < PIECE ? count : PIECE;
-		load_row(shape, row, first, count, values);
-		for (int64_t i = 0; i < count; i++)
-			values[i] = values[i] * scale * a + b;
-		convert_store(shape->expert_dtype, values, count,
-			bytes + (size_t)first *
-					convert_bytes(shape->expert_dtype));
+/* Rows that came as they are, with their scales spread over the elements. */
+static void load_given(const struct shunt_exchange_config *config,
+	const struct reference_made *made, float *values)
+{
+	int64_t hidden = config->hidden, n = config->x_scales_per_row, at;
+	float scale;
+
+	if (config->dtype < SHUNT_DTYPE_I8)
+		convert_load(config->dtype, made->q, hidden, values);
+	for (int64_t i = 0; i < hidden; i++) {
+		if (config->dtype >= SHUNT_DTYPE_I8)
+			values[i] = codes_decode(config->dtype,
+				codes_get(config->dtype, made->q, i));
+		if (n == 0)
+			continue;
+		at = i * n / hidden;
+		if (config->x_scale_dtype == SHUNT_DTYPE_F32)
+			memcpy(&scale, made->scales + 4 * at, sizeof(scale));
+		else
+			scale = codes_decode(
+				config->x_scale_dtype, made->scales[at]);
+		values[i] = values[i] * scale;
 	}
+}
+
+static void load_quantized(const struct shunt_exchange_config *config,
+	const struct reference_made *made, float *values)
+{
+	const float one = 1;
+	struct reference_codes codes = {
+		.quant = config->quant,
+		.form = config->scale_form,
+		.dtype = SHUNT_DTYPE_F32,
+		.hidden = config->hidden,
+		.q = made->q,
+		.scales = made->scales,
+		.row_scale = made->row_scale,
+		.x = values,
+	};
+
+	if (config->quant == SHUNT_QUANT_INT8_STATIC ||
+		config->quant == SHUNT_QUANT_E4M3FN_STATIC) {
+		codes.scales = (const uint8_t *)&one;
+		codes.fixed_is_one = true;
+	}
+	reference_dequantize_row(&codes);
+}
+
+void input_expert_row(void *context, const struct reference_made *made, void *y)
+{
+	const struct reference_job *job = context;
+	const struct shunt_exchange_config *config = &job->config;
+	float a = 0.5f + (float)(made->expert % 13) * 0.125f;
+	float b = (float)(made->expert % 7) * 0.25f - 0.5f;
+	float *values = malloc((size_t)config->hidden * sizeof(*values));
+
+	if (values == NULL)
+		abort();
+	a = a + (float)made->tp * 0.0625f;
+	if (config->quant == SHUNT_QUANT_NONE)
+		load_given(config, made, values);
+	else
+		load_quantized(config, made, values);
+	for (int64_t i = 0; i < config->hidden; i++)
+		values[i] = values[i] * a + b;
+	convert_store(config->expert_dtype, values, config->hidden, y);
+	free(values);
 }

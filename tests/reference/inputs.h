@@ -13,6 +13,8 @@
 
 #include <shunt/shunt.h>
 
+#include "reference/reference.h"
+
 /* Where the random numbers of one rank's step come from. */
 struct input_key {
 	uint64_t seed;
@@ -30,7 +32,8 @@ int64_t input_range(const struct input_key *key, uint64_t purpose,
 
 enum input_style { INPUT_NORMAL, INPUT_ADVERSARIAL, INPUT_NUM_STYLES };
 
-/* Writes row t of x: `hidden` elements of `dtype`, at any alignment. */
+/* Writes row t of x: `hidden` elements of `dtype` (any but E8M0), at any
+ * alignment. */
 void input_x_row(const struct input_key *key, enum input_style style,
 	enum shunt_dtype dtype, int64_t hidden, int64_t t, void *row);
 
@@ -44,19 +47,22 @@ enum input_routing {
 struct input_ids_rule {
 	enum input_routing routing;
 	int64_t topk, num_experts;
-	const int32_t *expert_rank;
-	bool distinct;    /* within a token; what is left over is -1 */
-	bool wide;        /* bad ids may need 64 bits */
-	int percent_none; /* choices that become -1 */
-	int percent_bad;  /* choices that become bad ids */
+	int64_t num_special;        /* ids behind the experts */
+	const int32_t *expert_rank; /* for INPUT_LOCAL ... */
+	int32_t rank;               /* ... and the sender's */
+	bool distinct;       /* within a token; what is left over is -1 */
+	bool wide;           /* bad ids may need 64 bits */
+	int percent_special; /* choices that become special experts */
+	int percent_none;    /* choices that become -1 */
+	int percent_bad;     /* choices that become bad ids */
 };
 
 /* Writes the K ids of token t. */
 void input_ids(const struct input_key *key, const struct input_ids_rule *rule,
 	int64_t t, int64_t *ids);
 
-/* An id that no expert has; -1 is not among them. */
-int64_t input_bad_id(uint64_t random, int64_t num_experts, bool wide);
+/* An id that is not below num_ids; -1 is not among them. */
+int64_t input_bad_id(uint64_t random, int64_t num_ids, bool wide);
 
 /* Writes `count` mask bytes, about `percent` of them 0, others anything. */
 void input_mask(
@@ -70,19 +76,17 @@ void input_weights(const struct input_key *key, enum input_style style,
 void input_smooth(const struct input_key *key, enum input_style style,
 	int64_t count, float *smooth);
 
-/* What the toy expert of input_expert_row() works on. */
-struct input_expert {
-	int64_t hidden;
-	enum shunt_dtype row_dtype; /* of the rows: dtype of x, or I8 */
-	enum shunt_dtype expert_dtype;
-};
+/* Writes `count` scales of `dtype` (F32, E8M0, E4M3FN), for rows that come
+ * quantized. */
+void input_scales(const struct input_key *key, enum input_style style,
+	enum shunt_dtype dtype, int64_t count, void *scales);
 
 /*
- * The toy expert number `expert`: y = round(f32(row) * scale * a + b), where
- * a and b depend on the expert. `context` is a struct input_expert; fits
- * reference_expert.
+ * The toy expert: y = round(value * a + b), where value is the row's in f32,
+ * and a and b depend on the expert and on the place in the TP group. `context`
+ * is the struct reference_job; fits reference_expert.
  */
 void input_expert_row(
-	void *context, int64_t expert, const void *row, float scale, void *y);
+	void *context, const struct reference_made *made, void *y);
 
 #endif

@@ -2,7 +2,7 @@
  * The reference: what dispatch and combine must give, in plain nested loops
  * straight from the specification. It sees the inputs of all ranks of a job
  * at once and works out one rank's outputs at a time. It shares no code with
- * the library, only the enums of its public headers.
+ * the library, only the enums and the config of its public headers.
  *
  * The job's description points to memory of the caller, who keeps it.
  */
@@ -23,79 +23,137 @@ struct reference_input {
 	enum shunt_mask mask;
 	const uint8_t *active_mask;
 	const float *weights; /* (T, K), as given to dispatch, or NULL */
-	const float *smooth;  /* (E, H) or NULL */
+	const float *smooth;  /* (E, H) or (s + E, H), or NULL */
+	const void *x_scales; /* (T, n) or NULL */
+	const float *fixed;   /* static scales, or NULL */
+	enum shunt_static_shape fixed_shape;
+};
+
+/* A place in the job: EP rank `rank` of EP group `tp`. With a table, `rank` is
+ * the original one. */
+struct reference_place {
+	int32_t tp, rank;
 };
 
 /* All ranks' inputs of one step. */
 struct reference_job {
-	int32_t num_ranks;
-	int64_t hidden, topk, num_experts;
-	enum shunt_dtype dtype, expert_dtype;
-	enum shunt_quant quant;
-	const int32_t *expert_rank;           /* (E), see reference_place() */
-	const struct reference_input *inputs; /* (num_ranks) */
+	/* Read: all that is about shapes, types and rules; not the placement
+	 * arrays and tp_group. */
+	struct shunt_exchange_config config;
+	int32_t num_ranks;          /* W */
+	int32_t num_tp;             /* P; 0: 1 */
+	const int32_t *expert_rank; /* (E), see reference_place_experts() */
+	const int32_t *table;       /* elastic_info, or NULL */
+	/* (P, W), by EP group and original rank. */
+	const struct reference_input *inputs;
+};
+
+/* Writes the rank of each expert to expert_rank[num_experts]. The config is
+ * legal. */
+void reference_place_experts(const struct shunt_exchange_config *config,
+	int32_t num_ranks, int32_t *expert_rank);
+
+/* Rows that `place` can receive in the worst case. */
+int64_t reference_capacity(
+	const struct reference_job *job, struct reference_place place);
+
+/* What a row of expand_x is. */
+enum reference_kind {
+	REFERENCE_LEFT, /* nothing was written here */
+	REFERENCE_REAL,
+	REFERENCE_PADDING
 };
 
 /*
- * What a rank receives. `token_nums` is per expert, `token_prefix` its
- * prefix sums; the rest is as in struct shunt_dispatch_out.
+ * What a rank receives: arrays by row have num_places rows, of which `kind`
+ * tells what they are; without kept tails extent_rows of them. The rest is as
+ * in struct shunt_dispatch_out.
  */
 struct reference_received {
 	int64_t num_experts; /* L */
+	int32_t num_ranks;   /* W; with a table those that are left */
 	int64_t num_rows;    /* N */
-	int64_t row_bytes;
+	int64_t extent_rows;
+	int64_t num_places;
+	int64_t row_bytes, num_scales, scale_bytes;
+	uint8_t *kind; /* (num_places), enum reference_kind */
 	uint8_t *expand_x;
-	float *dynamic_scales;
-	int64_t *token_nums, *token_prefix;
-	int32_t *recv_counts;
-	float *weights;
+	uint8_t *scales; /* row-major; NULL where there are none */
+	float *row_scales;
+	float *weights; /* NULL where none were given */
 	int32_t *source;
-	int64_t *experts; /* (N) global id of the expert of each row */
+	/* The expert of each row: e, or E + j; in the original numbering. */
+	int64_t *experts;
+	int32_t *groups; /* its EP group */
+	int64_t *first_row;
+	int64_t *token_nums, *token_prefix;
+	int64_t *padded_nums, *padded_prefix;
+	int32_t *recv_counts;
+	int32_t *tp_counts; /* (P) */
 };
+
+/*
+ * Fills what `place` receives. `capacity` is the rows of expand_x, for the
+ * option that zeroes the tail. False if memory is out. Owes
+ * reference_received_fini(), also then.
+ */
+bool reference_receive(const struct reference_job *job,
+	struct reference_place place, int64_t capacity,
+	struct reference_received *received);
+void reference_received_fini(struct reference_received *received);
 
 /* What a rank counts while it sends. */
 struct reference_sent {
 	int64_t dropped_choices, nan_elements, inf_elements;
 };
 
-/* Writes the rank of each expert to expert_rank[num_experts]. The config is
- * legal. */
-void reference_place(const struct shunt_exchange_config *config,
-	int32_t num_ranks, int32_t *expert_rank);
+/* Fills what `place` counts. False if memory is out. */
+bool reference_send(const struct reference_job *job,
+	struct reference_place place, struct reference_sent *sent);
 
-/* Experts on `rank`. */
-int64_t reference_num_local(const struct reference_job *job, int32_t rank);
+/* A row as it was sent. */
+struct reference_made {
+	int64_t expert; /* e, or E + j; in the original numbering */
+	int32_t tp;     /* the place in the TP group that computes */
+	uint8_t *q, *scales;
+	float row_scale;
+};
 
-/* Rows that `rank` receives. */
-int64_t reference_num_rows(const struct reference_job *job, int32_t rank);
+/* An expert, for the combine: writes its row of expert_dtype. */
+typedef void (*reference_expert)(
+	void *context, const struct reference_made *made, void *y);
 
-/* Makes room for what `rank` receives, at most max_rows rows; false if memory
- * is out. Owes reference_received_fini(), also then. */
-bool reference_received_init(struct reference_received *received,
-	const struct reference_job *job, int32_t rank, int64_t max_rows);
-void reference_received_fini(struct reference_received *received);
+/* Inputs and outputs of one rank's combine, as in struct shunt_combine_args;
+ * strides are elements from row to row. */
+struct reference_combine {
+	const float *weights; /* those in force, NULL for a plain sum */
+	reference_expert expert;
+	void *context;
+	enum shunt_dtype out_dtype;
+	void *out;
+	int64_t out_stride;
+	const void *ori_x;
+	int64_t ori_x_stride;
+	const void *alpha1, *alpha2, *v;
+	const void *shared_x;
+	int64_t shared_x_stride;
+	const void *residual;
+	int64_t residual_stride;
+	const void *gamma;
+	enum shunt_dtype gamma_dtype;
+	float norm_eps;
+	void *norm_out;
+	int64_t norm_out_stride;
+	float *rstd;
+};
 
-/* Fills what `rank` receives; its rows must not exceed the room made. */
-void reference_receive(const struct reference_job *job, int32_t rank,
-	struct reference_received *received);
+/* Fills the outputs. False if memory is out. */
+bool reference_combine(const struct reference_job *job,
+	struct reference_place place, const struct reference_combine *combine);
 
-/* Fills what `rank` counts. */
-void reference_send(const struct reference_job *job, int32_t rank,
-	struct reference_sent *sent);
-
-/*
- * An expert, for the combine: writes its row of expert_dtype for a row that
- * it was sent (with its scale, 1 where there is none).
- */
-typedef void (*reference_expert)(void *context, int64_t expert,
-	const void *sent_row, float scale, void *y);
-
-/*
- * Fills out (T, H) in out_dtype, rows out_stride elements apart, with what
- * combine gives on `rank`. `weights` are those in force, NULL for a plain sum.
- */
-bool reference_combine(const struct reference_job *job, int32_t rank,
-	const float *weights, reference_expert expert, void *context,
-	enum shunt_dtype out_dtype, int64_t out_stride, void *out);
+/* Fills combine's two counts of the rank at `place`. False if memory is out. */
+bool reference_combine_counts(const struct reference_job *job,
+	struct reference_place place, reference_expert expert, void *context,
+	int64_t *nan_elements, int64_t *inf_elements);
 
 #endif

@@ -1,129 +1,213 @@
-/* Drawing the cases of the sweep. */
+/* Drawing the cases of the sweep: what an exchange is like. */
 #include "support/sweep.h"
 
 #include <stdlib.h>
 
-#include "reference/convert.h"
-
 /* Elements of all windows of a case, about; keeps cases small. */
 #define MOST_ELEMENTS (1 << 20)
-#define MOST_SMOOTH   (1 << 16)
 
-/* What a case draws; step draws add the step to the index. */
-enum draw {
-	DRAW_BIG = 5000,
-	DRAW_HIDDEN,
-	DRAW_TOPK,
-	DRAW_EXPERTS,
-	DRAW_TOKENS,
-	DRAW_DTYPE,
-	DRAW_EXPERT_DTYPE,
-	DRAW_QUANT,
-	DRAW_BAD_ID,
-	DRAW_DISTINCT,
-	DRAW_DEPTH,
-	DRAW_PLACEMENT,
-	DRAW_PLACE,
-	DRAW_GROUPS,
-	DRAW_FLOW,
-	DRAW_ORDER,
-	DRAW_WEIGHTS,
-	DRAW_STYLE,
-	DRAW_ROUTING,
-	DRAW_STEP_TOKENS,
-	DRAW_NONE,
-	DRAW_SPOIL,
-	DRAW_MASK,
-	DRAW_SMOOTH,
-	DRAW_OUT_DTYPE,
-	DRAW_REFUSE,
-	DRAW_REFUSERS
-};
-
-static int64_t draw(const struct sweep_case *sweep, enum draw what,
+int64_t sweep_draw(const struct sweep_case *sweep, enum sweep_draw what,
 	int64_t index, int64_t low, int64_t high)
 {
-	struct input_key key = {sweep->seed, sweep->number, sweep->num_ranks};
+	struct input_key key = {sweep->seed, sweep->number, sweep->num_seats};
 
 	return input_range(&key, what, (uint64_t)index, low, high);
 }
 
-static bool chance(const struct sweep_case *sweep, enum draw what,
+bool sweep_chance(const struct sweep_case *sweep, enum sweep_draw what,
 	int64_t index, int percent)
 {
-	return draw(sweep, what, index, 0, 99) < percent;
+	return sweep_draw(sweep, what, index, 0, 99) < percent;
 }
 
-static int64_t choose(const struct sweep_case *sweep, enum draw what,
+static int64_t choose(const struct sweep_case *sweep, enum sweep_draw what,
 	const int64_t *list, size_t count)
 {
-	return list[draw(sweep, what, 0, 0, (int64_t)count - 1)];
+	return list[sweep_draw(sweep, what, 0, 0, (int64_t)count - 1)];
 }
 
 #define CHOOSE(sweep, what, ...)                            \
 	choose(sweep, what, (const int64_t[]){__VA_ARGS__}, \
 		sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
+/* ---- ranks ------------------------------------------------------------ */
+
+static void draw_ranks(struct sweep_case *sweep)
+{
+	int32_t tp = (int32_t)sweep_draw(sweep, DRAW_TP, 1, 2, 3);
+	int64_t order[SWEEP_MAX_SEATS];
+
+	sweep->num_tp = 1;
+	if (sweep->num_seats % tp == 0 && sweep_chance(sweep, DRAW_TP, 0, 40))
+		sweep->num_tp = tp;
+	sweep->num_ranks = sweep->num_seats / sweep->num_tp;
+	sweep->shuffled = sweep_chance(sweep, DRAW_MEMBERS, 0, 15);
+	sweep_order(sweep, 0, 98, sweep->num_seats, order);
+	for (int32_t i = 0; i < sweep->num_seats; i++)
+		sweep->members[i] = sweep->shuffled ? (int32_t)order[i] : i;
+}
+
+/* s and S; the MoE ranks come after. */
+static void draw_shared(struct sweep_case *sweep)
+{
+	struct shunt_exchange_config *config = &sweep->config;
+	int32_t ranks = sweep->num_ranks, experts, replicas;
+
+	config->num_shared_experts = sweep_draw(sweep, DRAW_SHARED, 4, 0, 1);
+	if (ranks < 2 || !sweep_chance(sweep, DRAW_SHARED, 0, 35))
+		return;
+	experts = (int32_t)sweep_draw(
+		sweep, DRAW_SHARED, 1, 1, ranks < 4 ? ranks - 1 : 3);
+	replicas = (int32_t)sweep_draw(
+		sweep, DRAW_SHARED, 2, 1, (ranks - 1) / experts);
+	config->num_shared_experts = experts;
+	config->num_shared_ranks = experts * replicas;
+}
+
+static void draw_special(struct sweep_case *sweep)
+{
+	struct shunt_exchange_config *config = &sweep->config;
+
+	if (!sweep_chance(sweep, DRAW_SPECIAL, 0, 40))
+		return;
+	config->num_zero_experts = sweep_draw(sweep, DRAW_SPECIAL, 1, 0, 2);
+	config->num_copy_experts = sweep_draw(sweep, DRAW_SPECIAL, 2, 0, 2);
+	config->num_constant_experts = sweep_draw(sweep, DRAW_SPECIAL, 3, 0, 2);
+	if (config->num_zero_experts + config->num_copy_experts +
+				config->num_constant_experts >
+			0 &&
+		sweep_chance(sweep, DRAW_SPECIAL, 4, 10))
+		config->num_experts = 0;
+}
+
 /* ---- the shape -------------------------------------------------------- */
 
 static void draw_shape(struct sweep_case *sweep)
 {
 	struct shunt_exchange_config *config = &sweep->config;
-	int64_t ranks = sweep->num_ranks, row;
-	bool big = chance(sweep, DRAW_BIG, 0, 4);
+	int64_t ranks = sweep->num_ranks, seats = sweep->num_seats, row;
+	bool big = sweep_chance(sweep, DRAW_BIG, 0, 3);
 
 	config->hidden =
 		big ? CHOOSE(sweep, DRAW_HIDDEN, 1536, 2880, 3584, 7168, 7169)
-		    : CHOOSE(sweep, DRAW_HIDDEN, 1, 3, 31, 64, 127, 128, 129,
-			      257, 512);
+		    : CHOOSE(sweep, DRAW_HIDDEN, 1, 3, 15, 16, 31, 33, 64, 65,
+			      127, 128, 129, 257, 300);
 	config->topk = CHOOSE(
-		sweep, DRAW_TOPK, 1, 2, 2, 3, 6, 8, 8, 10, 11, 16, 22, 32);
+		sweep, DRAW_TOPK, 1, 2, 2, 3, 4, 6, 8, 8, 10, 11, 16, 22);
 	config->num_experts = CHOOSE(sweep, DRAW_EXPERTS, 1, 2, 3, 7, 8, 16, 33,
-		64, 257, ranks, ranks + 1, 2 * ranks - 1, 4 * ranks);
-	if (chance(sweep, DRAW_BIG, 1, 3))
-		config->num_experts = 4096;
+		64, ranks, ranks + 1, 2 * ranks - 1, 4 * ranks);
+	if (sweep_chance(sweep, DRAW_BIG, 1, 2))
+		config->num_experts = 1024;
 	config->max_tokens =
-		chance(sweep, DRAW_TOKENS, 1, 2)
+		sweep_chance(sweep, DRAW_TOKENS, 1, 2)
 			? 0
-			: CHOOSE(sweep, DRAW_TOKENS, 1, 2, 5, 9, 17, 32);
-	row = ranks * ranks * config->topk * config->hidden;
+			: CHOOSE(sweep, DRAW_TOKENS, 1, 2, 3, 5, 9, 17);
+	row = seats * seats * config->topk * config->hidden;
 	while (config->max_tokens > 1 &&
 		config->max_tokens * row > MOST_ELEMENTS)
 		config->max_tokens /= 2;
+}
+
+static void draw_layout(struct sweep_case *sweep)
+{
+	struct shunt_exchange_config *config = &sweep->config;
+	int64_t rows = sweep->num_seats * config->max_tokens;
+	int64_t most = MOST_ELEMENTS / config->hidden;
+
+	config->zero_tail = sweep_chance(sweep, DRAW_TAIL, 0, 25);
+	if (sweep_chance(sweep, DRAW_ALIGNMENT, 1, 40))
+		config->expert_alignment =
+			CHOOSE(sweep, DRAW_ALIGNMENT, 1, 2, 3, 8, 16);
+	if (config->num_experts * config->expert_alignment > most)
+		config->expert_alignment = 0;
+	config->layout = (enum shunt_layout)CHOOSE(sweep, DRAW_LAYOUT,
+		SHUNT_LAYOUT_COMPACT, SHUNT_LAYOUT_COMPACT, SHUNT_LAYOUT_PADDED,
+		SHUNT_LAYOUT_INDEXED);
+	if (config->layout != SHUNT_LAYOUT_PADDED)
+		return;
+	/* All of a token's choices may be the same expert. */
+	if (!config->distinct_experts && config->topk > 1)
+		config->rows_per_expert = rows * config->topk;
+	if (config->expert_alignment > 1)
+		config->rows_per_expert +=
+			config->expert_alignment -
+			config->rows_per_expert % config->expert_alignment;
+	if (config->num_experts * (rows * config->topk + 16) > most)
+		config->layout = SHUNT_LAYOUT_COMPACT;
+	if (config->layout != SHUNT_LAYOUT_PADDED)
+		config->rows_per_expert = 0;
+}
+
+/* ---- types ------------------------------------------------------------ */
+
+/* Rows that come quantized, with or without scales of their own. */
+static void draw_given(struct sweep_case *sweep)
+{
+	struct shunt_exchange_config *config = &sweep->config;
+
+	if (sweep_chance(sweep, DRAW_DTYPE, 1, 50))
+		config->dtype = (enum shunt_dtype)sweep_draw(
+			sweep, DRAW_DTYPE, 2, SHUNT_DTYPE_I8, SHUNT_DTYPE_E2M1);
+	if (sweep_chance(sweep, DRAW_SCALES, 0, 40))
+		return;
+	config->x_scales_per_row = sweep_draw(sweep, DRAW_SCALES, 1, 1, 5);
+	config->x_scale_dtype = (enum shunt_dtype)CHOOSE(sweep, DRAW_SCALES,
+		SHUNT_DTYPE_F32, SHUNT_DTYPE_E8M0, SHUNT_DTYPE_E4M3FN);
 }
 
 static void draw_types(struct sweep_case *sweep)
 {
 	struct shunt_exchange_config *config = &sweep->config;
 
-	config->dtype = (enum shunt_dtype)draw(
+	config->dtype = (enum shunt_dtype)sweep_draw(
 		sweep, DRAW_DTYPE, 0, SHUNT_DTYPE_F32, SHUNT_DTYPE_BF16);
-	config->expert_dtype = (enum shunt_dtype)draw(
+	config->expert_dtype = (enum shunt_dtype)sweep_draw(
 		sweep, DRAW_EXPERT_DTYPE, 0, SHUNT_DTYPE_F32, SHUNT_DTYPE_BF16);
-	if (chance(sweep, DRAW_QUANT, 0, 50))
-		config->quant = SHUNT_QUANT_INT8;
-	if (chance(sweep, DRAW_BAD_ID, 0, 50))
+	if (sweep_chance(sweep, DRAW_QUANT, 0, 75))
+		config->quant = (enum shunt_quant)sweep_draw(sweep, DRAW_QUANT,
+			1, SHUNT_QUANT_INT8, SHUNT_QUANT_NVFP4_E2M1);
+	if (config->quant == SHUNT_QUANT_NONE)
+		draw_given(sweep);
+	if (config->quant >= SHUNT_QUANT_INT8_GROUP &&
+		config->quant <= SHUNT_QUANT_E5M2_GROUP)
+		config->scale_form = (enum shunt_scale_form)sweep_draw(sweep,
+			DRAW_SCALES, 2, SHUNT_SCALE_F32, SHUNT_SCALE_E8M0);
+	config->column_major_scales = sweep_chance(sweep, DRAW_SCALES, 3, 40);
+	if (sweep_chance(sweep, DRAW_COMBINE_QUANT, 0, 45))
+		config->combine_quant = (enum shunt_combine_quant)sweep_draw(
+			sweep, DRAW_COMBINE_QUANT, 1,
+			SHUNT_COMBINE_QUANT_INT8_8, SHUNT_COMBINE_QUANT_MXFP8);
+}
+
+static void draw_habits(struct sweep_case *sweep)
+{
+	struct shunt_exchange_config *config = &sweep->config;
+
+	if (sweep_chance(sweep, DRAW_BAD_ID, 0, 50))
 		config->bad_id = SHUNT_BAD_ID_DROP;
-	config->distinct_experts = chance(sweep, DRAW_DISTINCT, 0, 30);
-	config->depth = (int32_t)draw(sweep, DRAW_DEPTH, 0, 0, SWEEP_MAX_DEPTH);
-	config->algorithm = chance(sweep, DRAW_DEPTH, 1, 50)
+	config->distinct_experts = sweep_chance(sweep, DRAW_DISTINCT, 0, 30);
+	config->depth =
+		(int32_t)sweep_draw(sweep, DRAW_DEPTH, 0, 0, SWEEP_MAX_DEPTH);
+	config->algorithm = sweep_chance(sweep, DRAW_DEPTH, 1, 50)
 				    ? SHUNT_ALGORITHM_AUTO
 				    : SHUNT_ALGORITHM_FULLMESH;
+	config->kept_routes = (int32_t)CHOOSE(sweep, DRAW_KEPT, 0, 1, 4, 16);
+	config->tp_rank_order = sweep_chance(sweep, DRAW_TP, 2, 50);
 }
 
 /* ---- the placement ---------------------------------------------------- */
 
-/* Every expert anywhere. */
+/* Every expert anywhere, but on shared ranks. */
 static bool draw_full_map(struct sweep_case *sweep)
 {
 	int64_t experts = sweep->config.num_experts;
 
-	sweep->full_map = malloc((size_t)experts * sizeof(int32_t));
+	sweep->full_map = malloc((size_t)experts * sizeof(int32_t) + 1);
 	if (sweep->full_map == NULL)
 		return false;
 	for (int64_t e = 0; e < experts; e++)
-		sweep->full_map[e] = (int32_t)draw(
-			sweep, DRAW_PLACE, e, 0, sweep->num_ranks - 1);
+		sweep->full_map[e] = (int32_t)sweep_draw(sweep, DRAW_PLACE, e,
+			sweep->config.num_shared_ranks, sweep->num_ranks - 1);
 	sweep->config.expert_rank = sweep->full_map;
 	return true;
 }
@@ -131,20 +215,22 @@ static bool draw_full_map(struct sweep_case *sweep)
 /* Ranges of random lengths, handed to the ranks in a random order. */
 static bool draw_ranges(struct sweep_case *sweep)
 {
-	int64_t ranks = sweep->num_ranks, left = sweep->config.num_experts;
-	int64_t first = 0, count, order[RANKS_MAX];
+	int64_t shared = sweep->config.num_shared_ranks;
+	int64_t ranks = sweep->num_ranks - shared;
+	int64_t left = sweep->config.num_experts;
+	int64_t first = 0, count, order[SWEEP_MAX_SEATS];
 
-	sweep->first_expert = calloc((size_t)ranks, sizeof(int64_t));
-	sweep->expert_count = calloc((size_t)ranks, sizeof(int64_t));
+	sweep->first_expert = calloc((size_t)sweep->num_ranks, sizeof(int64_t));
+	sweep->expert_count = calloc((size_t)sweep->num_ranks, sizeof(int64_t));
 	if (sweep->first_expert == NULL || sweep->expert_count == NULL)
 		return false;
 	sweep_order(sweep, 0, 99, ranks, order);
 	for (int64_t i = 0; i < ranks; i++) {
-		count = draw(sweep, DRAW_PLACE, i, 0, left);
+		count = sweep_draw(sweep, DRAW_PLACE, i, 0, left);
 		if (i == ranks - 1)
 			count = left;
-		sweep->first_expert[order[i]] = first;
-		sweep->expert_count[order[i]] = count;
+		sweep->first_expert[shared + order[i]] = first;
+		sweep->expert_count[shared + order[i]] = count;
 		first += count;
 		left -= count;
 	}
@@ -155,33 +241,58 @@ static bool draw_ranges(struct sweep_case *sweep)
 
 static bool draw_placement(struct sweep_case *sweep)
 {
-	int64_t kind = draw(sweep, DRAW_PLACEMENT, 0, 0, 3);
+	int64_t kind = sweep_draw(sweep, DRAW_PLACEMENT, 0, 0, 3);
 	bool done = true;
 
+	if (sweep->config.elastic || sweep->config.num_experts == 0)
+		kind = 3;
 	if (kind == 0)
 		done = draw_full_map(sweep);
 	if (kind == 1)
 		done = draw_ranges(sweep);
 	sweep->expert_rank =
-		malloc((size_t)sweep->config.num_experts * sizeof(int32_t));
+		malloc((size_t)sweep->config.num_experts * sizeof(int32_t) + 1);
 	if (!done || sweep->expert_rank == NULL)
 		return false;
-	reference_place(&sweep->config, sweep->num_ranks, sweep->expert_rank);
+	reference_place_experts(
+		&sweep->config, sweep->num_ranks, sweep->expert_rank);
 	return true;
 }
 
-bool sweep_case_init(struct sweep_case *sweep, uint64_t seed, int32_t num_ranks,
+/* Elastic exchanges have evenly placed experts; the larger a group, the more
+ * can be lost. */
+static void draw_elastic(struct sweep_case *sweep)
+{
+	struct shunt_exchange_config *config = &sweep->config;
+	int64_t moe = sweep->num_ranks - config->num_shared_ranks;
+
+	if (sweep->num_tp > 1 || config->num_experts == 0 ||
+		!sweep_chance(sweep, DRAW_ELASTIC, 0, 30))
+		return;
+	config->elastic = true;
+	config->num_experts += (moe - config->num_experts % moe) % moe;
+	sweep_draw_tables(sweep);
+}
+
+bool sweep_case_init(struct sweep_case *sweep, uint64_t seed, int32_t num_seats,
 	int64_t number)
 {
 	*sweep = (struct sweep_case){
 		.seed = seed,
-		.num_ranks = num_ranks,
+		.num_seats = num_seats,
 		.number = number,
 		.config = SHUNT_EXCHANGE_CONFIG_INIT,
 	};
+	sweep->num_groups =
+		sweep_draw(sweep, DRAW_GROUPS, 0, 1, SWEEP_MAX_GROUPS);
+	draw_ranks(sweep);
 	draw_shape(sweep);
+	draw_shared(sweep);
+	draw_special(sweep);
 	draw_types(sweep);
-	sweep->num_groups = draw(sweep, DRAW_GROUPS, 0, 1, 3);
+	draw_habits(sweep);
+	draw_elastic(sweep);
+	draw_layout(sweep);
 	return draw_placement(sweep);
 }
 
@@ -191,82 +302,4 @@ void sweep_case_fini(struct sweep_case *sweep)
 	free(sweep->first_expert);
 	free(sweep->expert_count);
 	free(sweep->full_map);
-}
-
-/* ---- steps ------------------------------------------------------------ */
-
-int64_t sweep_depth(const struct sweep_case *sweep)
-{
-	return sweep->config.depth == 0 ? 2 : sweep->config.depth;
-}
-
-enum sweep_flow sweep_flow(const struct sweep_case *sweep, int64_t group)
-{
-	return (enum sweep_flow)draw(
-		sweep, DRAW_FLOW, group, 0, SWEEP_NUM_FLOWS - 1);
-}
-
-void sweep_order(const struct sweep_case *sweep, int32_t rank, int64_t salt,
-	int64_t count, int64_t *order)
-{
-	int64_t j, kept;
-
-	for (int64_t i = 0; i < count; i++)
-		order[i] = i;
-	for (int64_t i = count - 1; i > 0; i--) {
-		j = draw(sweep, DRAW_ORDER, (salt * 1024 + rank) * 1024 + i, 0,
-			i);
-		kept = order[i];
-		order[i] = order[j];
-		order[j] = kept;
-	}
-}
-
-static void draw_routing(
-	const struct sweep_case *sweep, int64_t step, struct trial_rule *rule)
-{
-	rule->tokens =
-		chance(sweep, DRAW_STEP_TOKENS, step, 70)
-			? TRIAL_TOKENS_RANDOM
-			: (enum trial_tokens)draw(sweep, DRAW_STEP_TOKENS,
-				  ~step, 0, TRIAL_TOKENS_NUM - 1);
-	rule->style = (enum input_style)draw(
-		sweep, DRAW_STYLE, step, 0, INPUT_NUM_STYLES - 1);
-	rule->routing = chance(sweep, DRAW_ROUTING, step, 60)
-				? INPUT_UNIFORM
-				: (enum input_routing)draw(sweep, DRAW_ROUTING,
-					  ~step, 0, INPUT_NUM_ROUTINGS - 1);
-	if (chance(sweep, DRAW_NONE, step, 40))
-		rule->percent_none = (int)draw(sweep, DRAW_NONE, ~step, 1, 100);
-	if (sweep->config.bad_id == SHUNT_BAD_ID_DROP &&
-		chance(sweep, DRAW_SPOIL, step, 50))
-		rule->percent_bad = (int)draw(sweep, DRAW_SPOIL, ~step, 1, 60);
-	rule->mask = (enum shunt_mask)draw(
-		sweep, DRAW_MASK, step, 0, SHUNT_MASK_CHOICES);
-	rule->percent_masked = (int)draw(sweep, DRAW_MASK, ~step, 0, 100);
-}
-
-struct trial_rule sweep_rule(const struct sweep_case *sweep, int64_t step)
-{
-	const struct shunt_exchange_config *config = &sweep->config;
-	struct trial_rule rule = {
-		.seed = sweep->seed ^ (uint64_t)sweep->number << 20,
-		.step = step,
-		.num_ranks = sweep->num_ranks,
-		.config = config,
-		.expert_rank = sweep->expert_rank,
-	};
-
-	draw_routing(sweep, step, &rule);
-	rule.weights_at_dispatch = chance(sweep, DRAW_WEIGHTS, step, 60);
-	rule.weights_at_combine = chance(sweep, DRAW_WEIGHTS, ~step, 30);
-	rule.smooth = config->quant == SHUNT_QUANT_INT8 &&
-		      config->num_experts * config->hidden <= MOST_SMOOTH &&
-		      chance(sweep, DRAW_SMOOTH, step, 50);
-	rule.out_dtype = (enum shunt_dtype)draw(sweep, DRAW_OUT_DTYPE, step,
-		SHUNT_DTYPE_NONE, SHUNT_DTYPE_BF16);
-	if (chance(sweep, DRAW_REFUSE, step, 10))
-		rule.refusers = (uint64_t)draw(sweep, DRAW_REFUSERS, step, 1,
-			(INT64_C(1) << sweep->num_ranks) - 1);
-	return rule;
 }

@@ -2,15 +2,25 @@
  * that they may overlap. */
 #include "support/sweep.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-/* A group of steps in flight at once on this rank. */
+/* A step that is over, for those that repeat its routing. */
+struct past {
+	struct trial_rule rule;
+	struct shunt_handle handle;
+	bool refused;
+};
+
+/* A case on this rank, and its group of steps in flight at once. */
 struct group {
 	struct seat *seat;
 	const struct sweep_case *sweep;
+	struct shunt_group *ep, *tp;
 	struct shunt_exchange *exchange;
 	int64_t number, count;
 	struct trial steps[SWEEP_MAX_DEPTH];
+	struct past past[SWEEP_MAX_STEPS];
 };
 
 /* ---- one step's parts ------------------------------------------------- */
@@ -20,7 +30,7 @@ static enum shunt_status due(const struct trial *step)
 {
 	if (step->refusers == 0)
 		return SHUNT_OK;
-	if (step->refusers >> step->rank & 1)
+	if (step->refusers >> step->member & 1)
 		return SHUNT_INVALID;
 	return SHUNT_PEER_REFUSED;
 }
@@ -31,7 +41,8 @@ static void check_refusal(struct seat *seat, const struct trial *step)
 	int32_t ranks[64];
 	size_t count = shunt_error_ranks(ranks, 64);
 
-	if (due(step) != SHUNT_PEER_REFUSED)
+	/* With TP the group is all EP groups together. */
+	if (due(step) != SHUNT_PEER_REFUSED || step->job.num_tp > 1)
 		return;
 	SEAT_CHECK(
 		seat, count > 0, "nobody is named: %s", shunt_error_message());
@@ -91,6 +102,7 @@ static void combine_start(struct group *group, struct trial *step)
 		return;
 	SEAT_OK(group->seat, shunt_combine_start(step->handle, &step->combine));
 	trial_spoil_rows(step);
+	trial_feed(group->seat, step);
 }
 
 static void combine_finish(struct group *group, struct trial *step)
@@ -180,6 +192,38 @@ static void run_abandon(struct group *group)
 	}
 }
 
+static void make_step(struct group *group, int64_t i)
+{
+	int64_t step = group->number * group->count + i, back;
+	struct trial_rule rule = sweep_rule(group->sweep, step);
+	struct past *earlier = NULL;
+
+	back = sweep_cached_from(group->sweep, step);
+	if (back > 0)
+		earlier = &group->past[step - back];
+	/* A routing is of its table's ranks. */
+	if (earlier != NULL &&
+		(earlier->refused || earlier->rule.table != rule.table))
+		earlier = NULL;
+	if (earlier != NULL)
+		sweep_repeat(&rule, &earlier->rule);
+	trial_create(group->seat, &group->steps[i], &rule);
+	if (earlier != NULL)
+		group->steps[i].args.cached = earlier->handle;
+}
+
+static void drop_step(struct group *group, int64_t i)
+{
+	struct trial *step = &group->steps[i];
+
+	group->past[group->number * group->count + i] = (struct past){
+		.rule = step->rule,
+		.handle = step->handle,
+		.refused = step->refusers != 0,
+	};
+	trial_destroy(step);
+}
+
 static void run_group(struct group *group)
 {
 	static void (*const flows[])(struct group *) = {
@@ -190,29 +234,102 @@ static void run_group(struct group *group)
 		[SWEEP_PIPELINE] = run_pipeline,
 		[SWEEP_ABANDON] = run_abandon,
 	};
-	struct trial_rule rule;
 
-	for (int64_t i = 0; i < group->count; i++) {
-		rule = sweep_rule(
-			group->sweep, group->number * SWEEP_MAX_DEPTH + i);
-		trial_create(group->seat, &group->steps[i], &rule);
-	}
+	for (int64_t i = 0; i < group->count; i++)
+		make_step(group, i);
 	flows[sweep_flow(group->sweep, group->number)](group);
 	for (int64_t i = 0; i < group->count; i++)
-		trial_destroy(&group->steps[i]);
+		drop_step(group, i);
+}
+
+/* ---- the exchange ----------------------------------------------------- */
+
+/* The group of members first, first + step, ...; its order is theirs. */
+static struct shunt_group *make_group(struct group *group, const char *kind,
+	int32_t first, int32_t step, int32_t count)
+{
+	const struct sweep_case *sweep = group->sweep;
+	int32_t ranks[SWEEP_MAX_SEATS];
+	struct shunt_group *made;
+	char name[64];
+
+	for (int32_t rank = 0; rank < sweep->num_seats; rank++)
+		for (int32_t i = 0; i < count; i++)
+			if (sweep->members[rank] == first + i * step)
+				ranks[i] = rank;
+	snprintf(name, sizeof(name), "%s %d", kind, (int)sweep->number);
+	SEAT_OK(group->seat, shunt_group_create(group->seat->world, ranks,
+				     count, name, 0, &made));
+	return made;
+}
+
+static void make_groups(struct group *group)
+{
+	const struct sweep_case *sweep = group->sweep;
+	int32_t ranks = sweep->num_ranks;
+	int32_t member = sweep->members[group->seat->rank];
+
+	if (sweep->num_tp == 1 && !sweep->shuffled)
+		return;
+	group->ep = make_group(group, "EP", member / ranks * ranks, 1, ranks);
+	if (sweep->num_tp > 1)
+		group->tp = make_group(
+			group, "TP", member % ranks, ranks, sweep->num_tp);
+}
+
+/* The library's worst case is the specification's. */
+static void check_sizes(struct group *group)
+{
+	const struct sweep_case *sweep = group->sweep;
+	struct shunt_exchange_sizes sizes = SHUNT_EXCHANGE_SIZES_INIT;
+	struct shunt_exchange_config config = sweep->config;
+	int32_t member = sweep->members[group->seat->rank];
+	struct reference_place place = {0, member % sweep->num_ranks};
+	struct reference_job job = {
+		.config = sweep->config,
+		.num_ranks = sweep->num_ranks,
+		.num_tp = sweep->num_tp,
+		.expert_rank = sweep->expert_rank,
+	};
+
+	config.tp_group = group->tp;
+	SEAT_OK(group->seat, shunt_exchange_query(&config, place.rank,
+				     sweep->num_ranks, &sizes));
+	SEAT_CHECK(group->seat,
+		sizes.worst_rows == reference_capacity(&job, place),
+		"worst_rows is %lld, must be %lld", (long long)sizes.worst_rows,
+		(long long)reference_capacity(&job, place));
+}
+
+/* A rank that the group's table leaves out has nothing more to do. */
+static bool is_left_out(const struct group *group)
+{
+	const int32_t *table = sweep_table(group->sweep, group->number);
+
+	return table != NULL &&
+	       table[4 + group->sweep->members[group->seat->rank]] < 0;
 }
 
 void sweep_run(struct seat *seat, const struct sweep_case *sweep)
 {
-	struct group *group = malloc(sizeof(*group));
+	struct group *group = calloc(1, sizeof(*group));
+	struct shunt_exchange_config config = sweep->config;
 
 	SEAT_CHECK(seat, group != NULL, "no memory");
-	*group = (struct group){.seat = seat, .sweep = sweep};
-	SEAT_OK(seat, shunt_exchange_create(seat->world, NULL, &sweep->config,
+	group->seat = seat;
+	group->sweep = sweep;
+	make_groups(group);
+	config.tp_group = group->tp;
+	SEAT_OK(seat, shunt_exchange_create(seat->world, group->ep, &config,
 			      &group->exchange));
+	check_sizes(group);
 	group->count = sweep_depth(sweep);
-	for (; group->number < sweep->num_groups; group->number++)
+	while (group->number < sweep->num_groups && !is_left_out(group)) {
 		run_group(group);
+		group->number++;
+	}
 	shunt_exchange_destroy(group->exchange);
+	shunt_group_destroy(group->tp);
+	shunt_group_destroy(group->ep);
 	free(group);
 }

@@ -1,8 +1,8 @@
-/* One step of an exchange: this rank's arguments, and the checks. */
+/* One step of an exchange: this rank's arguments of dispatch, and the checks
+ * of what it gives. */
 #include "support/trial.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,42 +10,11 @@
 #include "reference/convert.h"
 #include "support/trial_inputs.h"
 
-#define GUARD_BYTES 64
-#define GUARD       0xa5
-#define SPOILT      0xee
+#define SPOILT 0xee
 
-static uint8_t *block_of(struct seat *seat, int64_t bytes)
+static const struct reference_input *own_input(const struct trial *step)
 {
-	uint8_t *block = malloc((size_t)bytes);
-
-	SEAT_CHECK(seat, block != NULL, "no memory for %" PRId64 " B", bytes);
-	memset(block, GUARD, (size_t)bytes);
-	return block;
-}
-
-/* A stride: H, or a little more, 0 standing for H. */
-static int64_t stride_of(const struct trial *step, enum trial_purpose purpose)
-{
-	int64_t hidden = step->job.hidden, extra;
-
-	if (step->rule.plain)
-		return 0;
-	extra = trial_draw(&step->rule, step->rank, purpose, -1, 5);
-	return extra < 0 ? 0 : hidden + extra;
-}
-
-static int64_t shift_of(
-	const struct trial *step, enum trial_purpose purpose, size_t unit)
-{
-	int64_t units = trial_draw(&step->rule, step->rank, purpose, 0,
-		(int64_t)(GUARD_BYTES / unit) - 1);
-
-	return step->rule.plain ? 0 : units * (int64_t)unit;
-}
-
-static int64_t dense(int64_t stride, int64_t hidden)
-{
-	return stride == 0 ? hidden : stride;
+	return &step->inputs[step->member];
 }
 
 /* ---- the arguments of dispatch ---------------------------------------- */
@@ -53,34 +22,45 @@ static int64_t dense(int64_t stride, int64_t hidden)
 /* The rows of x with a stride, from any address. */
 static void lay_x(struct seat *seat, struct trial *step)
 {
-	const struct reference_input *own = &step->inputs[step->rank];
-	int64_t element = (int64_t)convert_bytes(step->job.dtype);
-	int64_t row = step->job.hidden * element;
-	int64_t shift = shift_of(step, TRIAL_SHIFT_X, 1), pitch;
+	const struct reference_input *own = own_input(step);
+	enum shunt_dtype dtype = step->job.config.dtype;
+	int64_t extra = trial_draw(&step->rule, step->member, TRIAL_X, -1, 5);
+	struct trial_rows_shape shape = {
+		.dtype = dtype,
+		.hidden = step->job.config.hidden,
+		.num_rows = own->num_tokens,
+	};
 
-	step->args.x_stride = stride_of(step, TRIAL_STRIDE_X);
-	pitch = dense(step->args.x_stride, step->job.hidden) * element;
-	step->x_bytes = shift + own->num_tokens * pitch;
-	step->x_block = block_of(seat, step->x_bytes + 1);
-	for (int64_t t = 0; t < own->num_tokens; t++)
-		memcpy(step->x_block + shift + t * pitch,
-			(const uint8_t *)own->x + t * row, (size_t)row);
-	step->args.x = step->x_block + shift;
+	if (!step->rule.plain && extra >= 0)
+		shape.stride = shape.hidden + extra;
+	if (dtype == SHUNT_DTYPE_E2M1)
+		shape.stride += shape.stride % 2;
+	if (!step->rule.plain)
+		shape.shift = extra * 11 % 64 + 11;
+	SEAT_CHECK(seat, trial_rows_init(&step->x, &shape), "no memory");
+	trial_rows_fill(&step->x, own->x);
+	step->args.x = trial_rows_first(&step->x);
+	step->args.x_stride = step->x.stride;
 }
 
+/* As one row of integers. */
 static void lay_ids(struct seat *seat, struct trial *step)
 {
-	const struct reference_input *own = &step->inputs[step->rank];
-	bool wide = trial_has_wide_ids(&step->rule, step->rank);
-	int64_t element = wide ? 8 : 4;
-	int64_t count = own->num_tokens * step->job.topk;
-	int64_t shift = shift_of(step, TRIAL_SHIFT_IDS, (size_t)element);
-	uint8_t *to;
+	const struct reference_input *own = own_input(step);
+	bool wide = trial_has_wide_ids(&step->rule, step->member);
+	int64_t count = own->num_tokens * step->job.config.topk;
+	int64_t shift = trial_draw(&step->rule, step->member, TRIAL_IDS, 0, 7);
+	struct trial_rows_shape shape = {
+		.dtype = SHUNT_DTYPE_I8,
+		.hidden = count * (wide ? 8 : 4),
+		.num_rows = 1,
+		.shift = step->rule.plain ? 0 : 8 * shift,
+	};
 	int32_t narrow;
+	uint8_t *to;
 
-	step->ids_bytes = shift + count * element;
-	step->ids_block = block_of(seat, step->ids_bytes + 1);
-	to = step->ids_block + shift;
+	SEAT_CHECK(seat, trial_rows_init(&step->ids, &shape), "no memory");
+	to = trial_rows_first(&step->ids);
 	for (int64_t i = 0; i < count; i++) {
 		narrow = (int32_t)own->ids[i];
 		if (wide)
@@ -92,11 +72,11 @@ static void lay_ids(struct seat *seat, struct trial *step)
 	step->args.ids_type = wide ? SHUNT_INDEX_I64 : SHUNT_INDEX_I32;
 }
 
-/* With T = 0 all pointers may be NULL: half of the time they are. */
+/* With T = 0 pointers may be NULL: half of the time they are. */
 static void drop_pointers(struct trial *step)
 {
 	if (step->args.num_tokens != 0 ||
-		trial_draw(&step->rule, step->rank, TRIAL_GARBAGE, 0, 1))
+		trial_draw(&step->rule, step->member, TRIAL_GARBAGE, 0, 1))
 		return;
 	step->args.x = NULL;
 	step->args.expert_ids = NULL;
@@ -105,9 +85,19 @@ static void drop_pointers(struct trial *step)
 	step->combine.out = NULL;
 }
 
+/* What a cached dispatch has from the earlier one. */
+static void drop_routing(struct trial *step)
+{
+	step->args.expert_ids = NULL;
+	step->args.ids_type = SHUNT_INDEX_NONE;
+	step->args.mask = SHUNT_MASK_NONE;
+	step->args.active_mask = NULL;
+	step->args.weights = NULL;
+}
+
 static void fill_dispatch(struct seat *seat, struct trial *step)
 {
-	const struct reference_input *own = &step->inputs[step->rank];
+	const struct reference_input *own = own_input(step);
 
 	step->args = (struct shunt_dispatch_args)SHUNT_DISPATCH_ARGS_INIT;
 	step->out = (struct shunt_dispatch_out)SHUNT_DISPATCH_OUT_INIT;
@@ -118,237 +108,185 @@ static void fill_dispatch(struct seat *seat, struct trial *step)
 	step->args.active_mask = own->active_mask;
 	step->args.weights = own->weights;
 	step->args.smooth_scales = own->smooth;
+	step->args.x_scales = own->x_scales;
+	step->args.static_scales = own->fixed;
+	step->args.static_shape = own->fixed_shape;
+	step->args.elastic_info = step->rule.table;
+	step->args.performance_info = step->performance;
 	step->args.prefix_token_nums =
-		trial_draw(&step->rule, step->rank, TRIAL_PREFIX, 0, 1);
-}
-
-/* ---- the arguments of combine ----------------------------------------- */
-
-static enum shunt_dtype out_dtype_of(const struct trial *step)
-{
-	return step->rule.out_dtype == SHUNT_DTYPE_NONE ? step->job.expert_dtype
-							: step->rule.out_dtype;
-}
-
-static const float *weights_in_force(const struct trial *step)
-{
-	return step->weights_at_combine != NULL
-		       ? step->weights_at_combine
-		       : step->inputs[step->rank].weights;
-}
-
-/* What combine should give, guard bytes around it included. */
-static void expect_combine(struct seat *seat, struct trial *step, int64_t shift)
-{
-	struct input_expert expert = {
-		.hidden = step->job.hidden,
-		.row_dtype = step->job.quant == SHUNT_QUANT_INT8
-				     ? SHUNT_DTYPE_I8
-				     : step->job.dtype,
-		.expert_dtype = step->job.expert_dtype,
-	};
-
-	SEAT_CHECK(seat,
-		reference_combine(&step->job, step->rank,
-			weights_in_force(step), input_expert_row, &expert,
-			out_dtype_of(step),
-			dense(step->combine.out_stride, step->job.hidden),
-			step->expected_block + shift),
-		"no memory");
-}
-
-/* Other weights than at dispatch, NaN where they must not be read. */
-static void make_late_weights(struct seat *seat, struct trial *step)
-{
-	const struct reference_input *own = &step->inputs[step->rank];
-	int64_t count = own->num_tokens * step->job.topk;
-	struct input_key key = {~step->rule.seed, step->rule.step, step->rank};
-
-	if (!step->rule.weights_at_combine)
-		return;
-	step->weights_at_combine = (float *)(void *)block_of(
-		seat, (count + 1) * (int64_t)sizeof(float));
-	input_weights(&key, step->rule.style, count, step->weights_at_combine);
-	step->combine.weights = step->weights_at_combine;
-}
-
-static void fill_combine(struct seat *seat, struct trial *step)
-{
-	int64_t element = (int64_t)convert_bytes(out_dtype_of(step));
-	int64_t tokens = step->inputs[step->rank].num_tokens;
-	int64_t shift =
-		GUARD_BYTES + shift_of(step, TRIAL_SHIFT_OUT, (size_t)element);
-
-	step->combine = (struct shunt_combine_args)SHUNT_COMBINE_ARGS_INIT;
-	step->combine.out_dtype = step->rule.out_dtype;
-	step->combine.out_stride = stride_of(step, TRIAL_STRIDE_OUT);
-	make_late_weights(seat, step);
-	step->out_bytes =
-		shift + GUARD_BYTES +
-		tokens * element *
-			dense(step->combine.out_stride, step->job.hidden);
-	step->out_block = block_of(seat, step->out_bytes);
-	step->expected_block = block_of(seat, step->out_bytes);
-	step->combine.out = step->out_block + shift;
-	if (step->refusers == 0)
-		expect_combine(seat, step, shift);
+		trial_draw(&step->rule, step->member, TRIAL_PREFIX, 0, 1);
+	if (step->rule.cached)
+		drop_routing(step);
 }
 
 /* ---- the step --------------------------------------------------------- */
 
+static bool is_gone(const struct trial *step, int32_t member)
+{
+	return step->rule.table != NULL &&
+	       step->rule.table[4 + member % step->rule.num_ranks] < 0;
+}
+
 static void make_inputs(struct seat *seat, struct trial *step)
 {
+	int32_t members = step->rule.num_ranks * step->job.num_tp;
 	bool refuses;
 
-	step->inputs =
-		calloc((size_t)step->rule.num_ranks, sizeof(*step->inputs));
+	step->inputs = calloc((size_t)members, sizeof(*step->inputs));
 	SEAT_CHECK(seat, step->inputs != NULL, "no memory");
-	for (int32_t r = 0; r < step->rule.num_ranks; r++) {
+	for (int32_t m = 0; m < members; m++) {
+		if (is_gone(step, m))
+			continue;
 		SEAT_CHECK(seat,
 			trial_inputs_init(
-				&step->rule, r, &step->inputs[r], &refuses),
+				&step->rule, m, &step->inputs[m], &refuses),
 			"no memory");
 		if (refuses)
-			step->refusers |= UINT64_C(1) << r;
+			step->refusers |= UINT64_C(1) << m;
 	}
+	step->job.inputs = step->inputs;
+}
+
+static void make_performance(struct seat *seat, struct trial *step)
+{
+	if (step->rule.plain ||
+		trial_draw(&step->rule, step->member, TRIAL_PERFORMANCE, 0, 1))
+		return;
+	step->performance = calloc(
+		(size_t)step->rule.num_ranks, sizeof(*step->performance));
+	SEAT_CHECK(seat, step->performance != NULL, "no memory");
+	for (int32_t r = 0; r < step->rule.num_ranks; r++)
+		step->performance[r] = 1000 * r;
+}
+
+/* What counts of waiting must be: a little more than they were. */
+static void check_performance(struct seat *seat, struct trial *step)
+{
+	for (int32_t r = 0; step->performance && r < step->rule.num_ranks; r++)
+		SEAT_CHECK(seat,
+			step->performance[r] >= 1000 * r &&
+				step->performance[r] < 600000000,
+			"performance_info[%d] is %" PRId64, r,
+			step->performance[r]);
 }
 
 void trial_create(
 	struct seat *seat, struct trial *step, const struct trial_rule *rule)
 {
-	const struct shunt_exchange_config *config = rule->config;
+	int32_t member =
+		rule->members == NULL ? seat->rank : rule->members[seat->rank];
 
-	*step = (struct trial){.rule = *rule, .rank = seat->rank};
-	make_inputs(seat, step);
-	step->job = (struct reference_job){
-		.num_ranks = rule->num_ranks,
-		.hidden = config->hidden,
-		.topk = config->topk,
-		.num_experts = config->num_experts,
-		.dtype = config->dtype,
-		.expert_dtype = config->expert_dtype,
-		.quant = config->quant,
-		.expert_rank = rule->expert_rank,
-		.inputs = step->inputs,
+	*step = (struct trial){
+		.rule = *rule,
+		.member = member,
+		.place = {member / rule->num_ranks, member % rule->num_ranks},
+		.world = seat->world,
+		.job = {.config = *rule->config,
+			.num_ranks = rule->num_ranks,
+			.num_tp = rule->num_tp == 0 ? 1 : rule->num_tp,
+			.expert_rank = rule->expert_rank,
+			.table = rule->table},
 	};
+	make_inputs(seat, step);
+	make_performance(seat, step);
 	fill_dispatch(seat, step);
-	fill_combine(seat, step);
+	trial_fill_combine(seat, step);
 	drop_pointers(step);
 	SEAT_CHECK(seat,
-		reference_received_init(&step->expected, &step->job, step->rank,
-			reference_num_rows(&step->job, step->rank)),
+		reference_receive(&step->job, step->place,
+			reference_capacity(&step->job, step->place),
+			&step->expected) &&
+			reference_send(
+				&step->job, step->place, &step->expected_sent),
 		"no memory");
-	reference_receive(&step->job, step->rank, &step->expected);
-	reference_send(&step->job, step->rank, &step->expected_sent);
 }
 
 void trial_destroy(struct trial *step)
 {
 	reference_received_fini(&step->expected);
-	for (int32_t r = 0; r < step->rule.num_ranks; r++)
-		trial_inputs_fini(&step->inputs[r]);
+	for (int32_t m = 0; m < step->rule.num_ranks * step->job.num_tp; m++)
+		trial_inputs_fini(&step->inputs[m]);
 	free(step->inputs);
-	free(step->weights_at_combine);
-	free(step->x_block);
-	free(step->ids_block);
-	free(step->y_block);
-	free(step->out_block);
-	free(step->expected_block);
+	free(step->performance);
+	trial_rows_fini(&step->x);
+	trial_rows_fini(&step->ids);
+	trial_fini_combine(step);
 }
 
-static void spoil_floats(const float *floats, int64_t count)
-{
-	float *writable = (float *)(uintptr_t)floats;
+/* ---- checks ----------------------------------------------------------- */
 
-	if (floats != NULL)
-		memset(writable, SPOILT, (size_t)count * sizeof(*writable));
+static void spoil(const void *memory, int64_t bytes)
+{
+	if (memory != NULL)
+		memset((void *)(uintptr_t)memory, SPOILT, (size_t)bytes);
+}
+
+static int64_t static_bytes(const struct trial *step)
+{
+	const struct shunt_exchange_config *config = &step->job.config;
+
+	switch (own_input(step)->fixed_shape) {
+	case SHUNT_STATIC_HIDDEN:
+		return 4 * config->hidden;
+	case SHUNT_STATIC_EXPERTS:
+		return 4 * config->hidden * trial_scale_rows(config);
+	default:
+		return 4;
+	}
 }
 
 /* After the dispatch nothing of its inputs may be read again, and the
  * weights were kept. Those the reference needs have been used. */
 static void spoil_inputs(struct trial *step)
 {
-	const struct reference_input *own = &step->inputs[step->rank];
-	int64_t choices = own->num_tokens * step->job.topk;
+	const struct shunt_exchange_config *config = &step->job.config;
+	const struct reference_input *own = own_input(step);
+	int64_t tokens = own->num_tokens, choices = tokens * config->topk;
 
-	memset(step->x_block, SPOILT, (size_t)step->x_bytes);
-	memset(step->ids_block, SPOILT, (size_t)step->ids_bytes);
-	spoil_floats(own->weights, choices);
-	spoil_floats(own->smooth, step->job.num_experts * step->job.hidden);
-	if (own->mask == SHUNT_MASK_TOKENS)
-		choices = own->num_tokens;
-	if (own->mask != SHUNT_MASK_NONE)
-		memset((uint8_t *)(uintptr_t)own->active_mask, SPOILT,
-			(size_t)choices);
+	trial_rows_spoil(&step->x);
+	trial_rows_spoil(&step->ids);
+	spoil(own->weights, 4 * choices);
+	spoil(own->smooth, 4 * config->hidden * trial_scale_rows(config));
+	spoil(own->fixed, static_bytes(step));
+	spoil(own->x_scales,
+		tokens * config->x_scales_per_row *
+			(int64_t)convert_bytes(config->x_scale_dtype));
+	spoil(own->active_mask,
+		own->mask == SHUNT_MASK_CHOICES ? choices : tokens);
+}
+
+/* Where each row of an indexed dispatch lies; the caller frees it. */
+static const void **find_rows(struct seat *seat, struct trial *step)
+{
+	const void **rows;
+
+	if (step->job.config.layout != SHUNT_LAYOUT_INDEXED)
+		return NULL;
+	rows = calloc((size_t)step->out.extent_rows + 1, sizeof(*rows));
+	SEAT_CHECK(seat, rows != NULL, "no memory");
+	SEAT_OK(seat, shunt_dispatch_rows(step->handle, rows));
+	return rows;
 }
 
 void trial_check_dispatch(struct seat *seat, struct trial *step)
 {
+	const void **rows;
 	char why[CHECK_TEXT] = "";
 
 	SEAT_CHECK(seat,
-		check_received(&step->expected, &step->out, step->job.num_ranks,
-			step->rule.weights_at_dispatch,
-			step->args.prefix_token_nums,
-			step->job.quant == SHUNT_QUANT_INT8, why),
+		check_number("extent_rows", step->expected.extent_rows,
+			step->out.extent_rows, why),
 		"dispatch of step %" PRId64 ": %s", step->rule.step, why);
+	rows = find_rows(seat, step);
+	SEAT_CHECK(seat,
+		check_received(&step->job, &step->expected, &step->out, rows,
+			step->args.prefix_token_nums, why),
+		"dispatch of step %" PRId64 ": %s", step->rule.step, why);
+	free(rows);
 	SEAT_CHECK(seat, check_sent(&step->expected_sent, &step->out, why),
 		"dispatch of step %" PRId64 ": %s", step->rule.step, why);
+	check_performance(seat, step);
 	spoil_inputs(step);
-}
-
-/* Rows in a block of the test's own, with a stride, not aligned well. */
-static uint8_t *own_rows(struct seat *seat, struct trial *step)
-{
-	int64_t element = (int64_t)convert_bytes(step->job.expert_dtype);
-	int64_t shift = shift_of(step, TRIAL_SHIFT_Y, (size_t)element);
-
-	step->combine.y_stride = stride_of(step, TRIAL_STRIDE_Y);
-	step->y_bytes =
-		shift + step->out.num_rows * element *
-				dense(step->combine.y_stride, step->job.hidden);
-	step->y_block = block_of(seat, step->y_bytes + 1);
-	return step->y_block + shift;
-}
-
-void trial_make_rows(struct seat *seat, struct trial *step)
-{
-	int64_t element = (int64_t)convert_bytes(step->job.expert_dtype);
-	bool own = trial_draw(&step->rule, step->rank, TRIAL_OWN_Y, 0, 2) == 0;
-	uint8_t *rows = own ? own_rows(seat, step) : step->out.expert_rows;
-	int64_t pitch =
-		element * dense(step->combine.y_stride, step->job.hidden);
-	const float *scales = step->out.dynamic_scales;
-	struct input_expert expert = {
-		.hidden = step->job.hidden,
-		.row_dtype = scales ? SHUNT_DTYPE_I8 : step->job.dtype,
-		.expert_dtype = step->job.expert_dtype,
-	};
-
-	for (int64_t n = 0; n < step->out.num_rows; n++)
-		input_expert_row(&expert, step->expected.experts[n],
-			(uint8_t *)step->out.expand_x +
-				n * step->expected.row_bytes,
-			scales ? scales[n] : 1, rows + n * pitch);
-	step->combine.y = rows;
-}
-
-void trial_spoil_rows(struct trial *step)
-{
-	if (step->y_block != NULL)
-		memset(step->y_block, SPOILT, (size_t)step->y_bytes);
-}
-
-void trial_check_combine(struct seat *seat, struct trial *step)
-{
-	int64_t stride = dense(step->combine.out_stride, step->job.hidden);
-	int64_t row = stride * (int64_t)convert_bytes(out_dtype_of(step));
-	char why[CHECK_TEXT] = "";
-
-	SEAT_CHECK(seat,
-		check_bytes("the block around out", step->expected_block,
-			step->out_block, step->out_bytes, row, why),
-		"combine of step %" PRId64 ": %s", step->rule.step, why);
 }
 
 void trial_run(struct seat *seat, struct shunt_exchange *exchange,
