@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <shunt/quant.h>
+
 #include "reference/quantize.h"
 
 struct golden_back {
@@ -166,6 +168,36 @@ static void reference_gives_the_golden_rows_back(void **state)
 	}
 }
 
+static void library_gives_the_golden_rows_back(void **state)
+{
+	uint8_t x[32];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(backs) / sizeof(backs[0]); i++) {
+		const struct golden_back *back = &backs[i];
+		struct shunt_dequantize_args args = SHUNT_DEQUANTIZE_ARGS_INIT;
+
+		args.quant = back->quant;
+		args.scale_form = back->form;
+		args.dtype = back->dtype;
+		args.num_rows = 1;
+		args.hidden = back->hidden;
+		args.q = back->q;
+		args.scales = back->scales.bytes;
+		if (back->quant == SHUNT_QUANT_INT8_STATIC ||
+			back->quant == SHUNT_QUANT_E4M3FN_STATIC)
+			args.static_shape = back->fixed_is_one
+						    ? SHUNT_STATIC_ONE
+						    : SHUNT_STATIC_HIDDEN;
+		if (back->quant == SHUNT_QUANT_NVFP4_E2M1)
+			args.row_scales = &back->row_scale;
+		args.x = x;
+		if (shunt_dequantize_rows(&args) != SHUNT_OK)
+			fail_msg("%s: %s", back->name, shunt_error_message());
+		check_back(back, x);
+	}
+}
+
 /* ---- combine's communication quantization ----------------------------- */
 
 /* sc = 1 / 127, which in f16 is 0x1.02p-7. */
@@ -228,6 +260,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reference_gives_the_golden_rows_back),
+		cmocka_unit_test(library_gives_the_golden_rows_back),
 		cmocka_unit_test(int8_by_8_has_its_scale_in_the_row_s_type),
 		cmocka_unit_test(int8_by_128_has_its_scale_in_f32),
 		cmocka_unit_test(fp8_travels_as_in_dispatch),
