@@ -14,89 +14,7 @@
 
 #include <shunt/shunt.h>
 
-#include "support/ranks.h"
-
-#define TOKENS 3
-#define HIDDEN 16
-#define RANKS  2
-
-/* One step in which each token goes to expert 0 (rank 0) and 1 (rank 1). */
-struct round {
-	float x[TOKENS][HIDDEN];
-	float out[TOKENS][HIDDEN], norm_out[TOKENS][HIDDEN];
-	float gamma[HIDDEN], constants[2][HIDDEN], rstd[TOKENS];
-	struct shunt_dispatch_out dispatched;
-	struct shunt_handle handle;
-	struct shunt_combine_args args;
-};
-
-static struct shunt_exchange *make_exchange(struct seat *seat, bool special)
-{
-	struct shunt_exchange_config config = SHUNT_EXCHANGE_CONFIG_INIT;
-	struct shunt_exchange *exchange;
-
-	config.max_tokens = TOKENS;
-	config.hidden = HIDDEN;
-	config.topk = 2;
-	config.num_experts = RANKS;
-	config.dtype = SHUNT_DTYPE_F32;
-	config.expert_dtype = SHUNT_DTYPE_F32;
-	config.num_copy_experts = special;
-	config.num_constant_experts = special;
-	SEAT_OK(seat,
-		shunt_exchange_create(seat->world, NULL, &config, &exchange));
-	return exchange;
-}
-
-/* Dispatches, makes rows, and fills in good arguments. */
-static void begin(
-	struct seat *seat, struct shunt_exchange *exchange, struct round *round)
-{
-	static const int32_t ids[TOKENS][2] = {{0, 1}, {0, 1}, {0, 1}};
-	struct shunt_dispatch_args args = SHUNT_DISPATCH_ARGS_INIT;
-	float *rows;
-
-	*round = (struct round){
-		.dispatched = SHUNT_DISPATCH_OUT_INIT,
-		.args = SHUNT_COMBINE_ARGS_INIT,
-	};
-	for (int h = 0; h < TOKENS * HIDDEN; h++)
-		round->x[h / HIDDEN][h % HIDDEN] = (float)(h + seat->rank);
-	args.x = round->x;
-	args.num_tokens = TOKENS;
-	args.expert_ids = ids;
-	args.ids_type = SHUNT_INDEX_I32;
-	SEAT_OK(seat, shunt_dispatch(exchange, &args, &round->dispatched,
-			      &round->handle));
-	rows = round->dispatched.expert_rows;
-	memcpy(rows, round->dispatched.expand_x,
-		(size_t)round->dispatched.num_rows * HIDDEN * sizeof(*rows));
-	round->args.y = rows;
-	round->args.out = round->out;
-	round->args.ori_x = round->x;
-	round->args.constant_alpha1 = round->constants;
-	round->args.constant_alpha2 = round->constants;
-	round->args.constant_v = round->constants;
-}
-
-/* Each token comes back twice. */
-static void check_sum(struct seat *seat, const struct round *round)
-{
-	for (int h = 0; h < TOKENS * HIDDEN; h++)
-		SEAT_CHECK(seat,
-			round->out[h / HIDDEN][h % HIDDEN] ==
-				2 * round->x[h / HIDDEN][h % HIDDEN],
-			"element %d is wrong", h);
-}
-
-static void good_step(struct seat *seat, struct shunt_exchange *exchange)
-{
-	static _Thread_local struct round round;
-
-	begin(seat, exchange, &round);
-	SEAT_OK(seat, shunt_combine(round.handle, &round.args));
-	check_sum(seat, &round);
-}
+#include "support/round.h"
 
 /* ---- refusals ----------------------------------------------------------- */
 
@@ -114,14 +32,14 @@ static void no_y(struct round *round)
 
 static void two_ys(struct round *round)
 {
-	static const void *rows[TOKENS * RANKS];
+	static const void *rows[ROUND_TOKENS * ROUND_RANKS];
 
 	round->args.y_rows = rows;
 }
 
 static void hollow_y_rows(struct round *round)
 {
-	static const void *rows[TOKENS * RANKS];
+	static const void *rows[ROUND_TOKENS * ROUND_RANKS];
 
 	round->args.y = NULL;
 	round->args.y_rows = rows;
@@ -144,7 +62,7 @@ static void bad_out_dtype(struct round *round)
 
 static void short_y_stride(struct round *round)
 {
-	round->args.y_stride = HIDDEN - 1;
+	round->args.y_stride = ROUND_HIDDEN - 1;
 }
 
 static void short_out_stride(struct round *round)
@@ -164,12 +82,12 @@ static void huge_shared_stride(struct round *round)
 
 static void short_residual_stride(struct round *round)
 {
-	round->args.residual_stride = HIDDEN - 1;
+	round->args.residual_stride = ROUND_HIDDEN - 1;
 }
 
 static void short_norm_out_stride(struct round *round)
 {
-	round->args.norm_out_stride = HIDDEN - 1;
+	round->args.norm_out_stride = ROUND_HIDDEN - 1;
 }
 
 static void negative_deadline(struct round *round)
@@ -272,12 +190,12 @@ static const struct mistake mistakes[] = {
 /* Rank 1 makes it; rank 0 is told by rank 1's words. */
 static void make_mistakes(struct seat *seat)
 {
-	struct shunt_exchange *exchange = make_exchange(seat, true);
+	struct shunt_exchange *exchange = round_exchange(seat, ROUND_SPECIAL);
 	static _Thread_local struct round round;
 
 	for (size_t i = 0; i < sizeof(mistakes) / sizeof(*mistakes); i++) {
 		seat_label(seat, "%s: ", mistakes[i].words);
-		begin(seat, exchange, &round);
+		round_begin(seat, exchange, &round);
 		if (seat->rank == 1)
 			mistakes[i].make(&round);
 		SEAT_STATUS(seat,
@@ -286,7 +204,7 @@ static void make_mistakes(struct seat *seat)
 			shunt_combine(round.handle, &round.args));
 		seat_message_has(seat, mistakes[i].words);
 		seat_message_has(seat, "rank 1");
-		good_step(seat, exchange);
+		round_good(seat, exchange);
 	}
 	shunt_exchange_destroy(exchange);
 }
@@ -294,47 +212,48 @@ static void make_mistakes(struct seat *seat)
 static void a_mistake_is_named_on_all_ranks_and_costs_one_step(void **state)
 {
 	(void)state;
-	ranks_run_both(RANKS, make_mistakes, NULL);
+	ranks_run_both(ROUND_RANKS, make_mistakes, NULL);
 }
 
 /* A table on a rank of an exchange that has none: no rank can go on. */
 static void give_a_table(struct seat *seat)
 {
-	struct shunt_exchange *exchange = make_exchange(seat, false);
+	struct shunt_exchange *exchange = round_exchange(seat, ROUND_PLAIN);
 	static _Thread_local struct round round;
-	int32_t table[4 + 2 * RANKS] = {1, RANKS, 0, RANKS, 0, 1, 0, 1};
+	int32_t table[4 + 2 * ROUND_RANKS] = {
+		1, ROUND_RANKS, 0, ROUND_RANKS, 0, 1, 0, 1};
 
-	begin(seat, exchange, &round);
+	round_begin(seat, exchange, &round);
 	if (seat->rank == 1)
 		round.args.elastic_info = table;
 	SEAT_STATUS(
 		seat, SHUNT_MISMATCH, shunt_combine(round.handle, &round.args));
 	seat_message_has(seat, "elastic_info");
-	good_step(seat, exchange);
+	round_good(seat, exchange);
 	/* One that says that it is none is none. */
 	table[0] = 0;
-	begin(seat, exchange, &round);
+	round_begin(seat, exchange, &round);
 	round.args.elastic_info = table;
 	SEAT_OK(seat, shunt_combine(round.handle, &round.args));
-	check_sum(seat, &round);
+	round_check(seat, &round);
 	shunt_exchange_destroy(exchange);
 }
 
 static void another_table_than_at_dispatch_is_a_mismatch_on_all(void **state)
 {
 	(void)state;
-	ranks_run_both(RANKS, give_a_table, NULL);
+	ranks_run_both(ROUND_RANKS, give_a_table, NULL);
 }
 
 /* ---- feeding ------------------------------------------------------------ */
 
 static void feed_in_all_wrong_ways(struct seat *seat)
 {
-	struct shunt_exchange *exchange = make_exchange(seat, false);
+	struct shunt_exchange *exchange = round_exchange(seat, ROUND_PLAIN);
 	static _Thread_local struct round round;
-	float own[TOKENS * RANKS * HIDDEN];
+	float own[ROUND_TOKENS * ROUND_RANKS * ROUND_HIDDEN];
 
-	begin(seat, exchange, &round);
+	round_begin(seat, exchange, &round);
 	SEAT_STATUS(seat, SHUNT_STATE,
 		shunt_combine_feed(round.handle, 0, NULL, 0));
 	seat_message_has(seat, "has no combine that was started with feed");
@@ -351,7 +270,7 @@ static void feed_in_all_wrong_ways(struct seat *seat)
 	SEAT_STATUS(seat, SHUNT_INVALID,
 		shunt_combine_feed(round.handle, -1, NULL, 0));
 	SEAT_STATUS(seat, SHUNT_INVALID,
-		shunt_combine_feed(round.handle, 0, own, HIDDEN - 1));
+		shunt_combine_feed(round.handle, 0, own, ROUND_HIDDEN - 1));
 	seat_message_has(seat, "y_stride is 15");
 	memcpy(own, round.dispatched.expert_rows, sizeof(own));
 	memset(round.dispatched.expert_rows, 0xff, sizeof(own));
@@ -361,45 +280,45 @@ static void feed_in_all_wrong_ways(struct seat *seat)
 		seat, SHUNT_STATE, shunt_combine_feed(round.handle, 0, own, 0));
 	seat_message_has(seat, "local expert 0 was fed before");
 	SEAT_OK(seat, shunt_combine_finish(round.handle, 0));
-	check_sum(seat, &round);
-	good_step(seat, exchange);
+	round_check(seat, &round);
+	round_good(seat, exchange);
 	shunt_exchange_destroy(exchange);
 }
 
 static void feeding_goes_on_after_wrong_calls(void **state)
 {
 	(void)state;
-	ranks_run_both(RANKS, feed_in_all_wrong_ways, NULL);
+	ranks_run_both(ROUND_RANKS, feed_in_all_wrong_ways, NULL);
 }
 
 static void feed_from_expert_rows(struct seat *seat)
 {
-	struct shunt_exchange *exchange = make_exchange(seat, false);
+	struct shunt_exchange *exchange = round_exchange(seat, ROUND_PLAIN);
 	static _Thread_local struct round round;
 
-	begin(seat, exchange, &round);
+	round_begin(seat, exchange, &round);
 	round.args.y = NULL;
 	round.args.feed = true;
 	SEAT_OK(seat, shunt_combine_start(round.handle, &round.args));
 	SEAT_OK(seat, shunt_combine_feed(round.handle, 0, NULL, 0));
 	SEAT_OK(seat, shunt_combine_finish(round.handle, 0));
-	check_sum(seat, &round);
+	round_check(seat, &round);
 	shunt_exchange_destroy(exchange);
 }
 
 static void a_feed_without_y_takes_expert_rows(void **state)
 {
 	(void)state;
-	ranks_run_both(RANKS, feed_from_expert_rows, NULL);
+	ranks_run_both(ROUND_RANKS, feed_from_expert_rows, NULL);
 }
 
 /* Rank 1 gives up half-way; rank 0 is told, and the next step works. */
 static void give_up_feeding(struct seat *seat)
 {
-	struct shunt_exchange *exchange = make_exchange(seat, false);
+	struct shunt_exchange *exchange = round_exchange(seat, ROUND_PLAIN);
 	static _Thread_local struct round round;
 
-	begin(seat, exchange, &round);
+	round_begin(seat, exchange, &round);
 	if (seat->rank == 1) {
 		round.args.y = NULL;
 		round.args.feed = true;
@@ -409,14 +328,14 @@ static void give_up_feeding(struct seat *seat)
 		SEAT_STATUS(seat, SHUNT_PEER_REFUSED,
 			shunt_combine(round.handle, &round.args));
 	}
-	good_step(seat, exchange);
+	round_good(seat, exchange);
 	shunt_exchange_destroy(exchange);
 }
 
 static void a_feed_that_is_given_up_is_told(void **state)
 {
 	(void)state;
-	ranks_run_both(RANKS, give_up_feeding, NULL);
+	ranks_run_both(ROUND_RANKS, give_up_feeding, NULL);
 }
 
 int main(void)
