@@ -30,7 +30,8 @@ can_include() {
 
 for folder in "${folders[@]}"; do
 	module=$(basename "$folder")
-	header=$(find "$folder/" -maxdepth 1 -name '*.h' | sort | head -n 1)
+	header=$(find "$folder/" -maxdepth 1 -name '*.h' \
+		! -name '*_template.h' | sort | head -n 1)
 	[ -n "$header" ] || continue
 	include=$module/$(basename "$header")
 	tried=$((tried + 1))
