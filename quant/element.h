@@ -29,7 +29,8 @@ struct element_target {
 	float factor; /* y is multiplied by it; 0: q = 0 for finite y */
 	bool scaled;  /* by the factor; else it is 1, or 0 */
 	bool clamped; /* a finite product may be too large */
-	bool special; /* there may be NaN and Inf */
+	bool special; /* there may be NaN and Inf, or the factor be 0; then
+		       * clamped, too */
 	float low;    /* of I8 */
 };
 
@@ -100,19 +101,22 @@ CODE_INLINE uint32_t element_finite(enum shunt_dtype dtype,
 CODE_INLINE uint8_t element_encode(
 	enum shunt_dtype code, const struct element_target *target, float y)
 {
-	uint32_t magnitude = element_magnitude(y);
+	float p = target->scaled ? y * target->factor : y;
 
-	if (magnitude > HALF_F32_INF)
-		return code_nan(code);
-	if (magnitude < HALF_F32_INF) {
-		if (target->factor == 0.0f)
+	if (target->special) {
+		uint32_t magnitude = element_magnitude(y);
+
+		if (magnitude > HALF_F32_INF)
+			return code_nan(code);
+		if (magnitude == HALF_F32_INF)
+			p = y; /* clamped below */
+		else if (target->factor == 0.0f)
 			return 0;
-		if (target->scaled)
-			y *= target->factor;
 	}
-	if (code == SHUNT_DTYPE_I8)
-		return code_encode_int8(y, target->low);
-	return code_encode_float(code, y);
+	if (code != SHUNT_DTYPE_I8)
+		return code_encode_float(code, p);
+	return target->clamped ? code_encode_int8(p, target->low)
+			       : (uint8_t)(int8_t)lrintf(p);
 }
 
 /* Elements [i, end) of q; i is even with E2M1. */
@@ -120,11 +124,13 @@ CODE_INLINE void element_encode_span(enum shunt_dtype dtype,
 	enum shunt_dtype code, const struct element_source *source,
 	const struct element_target *target, int64_t i, int64_t end)
 {
-	uint8_t *q = target->q;
+	const struct element_source from = *source; /* not what q changes */
+	const struct element_target to = *target;
+	uint8_t *q = to.q;
 
 	for (; i < end; i++) {
 		uint8_t next = element_encode(
-			code, target, element_load(dtype, source, i));
+			code, &to, element_load(dtype, &from, i));
 
 		if (code != SHUNT_DTYPE_E2M1)
 			q[i] = next;
@@ -162,6 +168,12 @@ CODE_INLINE float element_factor(
 	return factor;
 }
 
+/* 1 / 2^(code - 127) of an E8M0 code below 254. */
+CODE_INLINE float element_inverse(uint32_t code)
+{
+	return half_float((254 - code) << 23);
+}
+
 /* The same with the scale rounded up to a power of two, 2^-127 or more. Its
  * exponent field is its E8M0 code, that of 2^-127 (a denormal) too. */
 CODE_INLINE float element_factor_pow2(
@@ -175,10 +187,10 @@ CODE_INLINE float element_factor_pow2(
 	bits = half_bits(*scale);
 	*scale = half_float(
 		bits <= least ? least : (bits + 0x7fffff) & 0xff800000);
-	return 1.0f / *scale;
+	return element_inverse(half_bits(*scale) >> 23);
 }
 
-/* The MX code of a block. */
+/* The MX code of a block, whose elements element_inverse() of it multiplies. */
 CODE_INLINE uint8_t element_mx_code(enum shunt_dtype code, uint32_t magnitude)
 {
 	uint32_t exponent = magnitude >> 23;
@@ -187,12 +199,6 @@ CODE_INLINE uint8_t element_mx_code(enum shunt_dtype code, uint32_t magnitude)
 						   : 2;
 
 	return (uint8_t)(exponent > emax ? exponent - emax : 0);
-}
-
-/* What its elements are multiplied by: 2^(127 - code). */
-CODE_INLINE float element_mx_factor(uint8_t code)
-{
-	return half_float((254u - code) << 23);
 }
 
 #endif

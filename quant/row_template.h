@@ -21,33 +21,36 @@
 #include "quant/element.h"
 #include "quant/table.h"
 
-/* The paths that are rarely taken, one function each for all modes. */
-#define ROW_RARE(dtype, type)                                            \
-	static __attribute__((noinline))                                 \
-	uint32_t rare_finite_##type(const struct element_source *source, \
-		int64_t first, int64_t end, struct quant_tally *tally)   \
-	{                                                                \
-		return span_finite(                                      \
-			SHUNT_DTYPE_##dtype, source, first, end, tally); \
-	}                                                                \
-	ROW_RARE_ENCODE(dtype, type, I8, i8)                             \
-	ROW_RARE_ENCODE(dtype, type, E4M3FN, e4m3fn)                     \
-	ROW_RARE_ENCODE(dtype, type, E5M2, e5m2)                         \
-	ROW_RARE_ENCODE(dtype, type, E2M1, e2m1)
-#define ROW_RARE_ENCODE(dtype, type, code, name)                             \
-	static __attribute__((noinline)) void rare_encode_##name##_##type(   \
-		const struct element_source *source,                         \
-		const struct element_target *given, int64_t first,           \
-		int64_t end)                                                 \
-	{                                                                    \
-		struct element_target target = *given;                       \
-                                                                             \
-		target.special = true;                                       \
-		target.scaled = true;                                        \
-		target.clamped = true;                                       \
-		span_encode(SHUNT_DTYPE_##dtype, SHUNT_DTYPE_##code, source, \
-			&target, first, end);                                \
+/*
+ * The paths that are rarely taken, one function each for all modes. They are
+ * given copies: the address of a struct that no function has may be kept in
+ * registers, whatever is stored through q.
+ */
+#define ROW_RARE_FINITE(dtype, type)                                      \
+	static __attribute__((noinline))                                  \
+	uint32_t rare_finite_##type(struct element_source source,         \
+		int64_t first, int64_t end, struct quant_tally *tally)    \
+	{                                                                 \
+		return span_finite(                                       \
+			SHUNT_DTYPE_##dtype, &source, first, end, tally); \
 	}
+#define ROW_RARE_ENCODE(dtype, type, code, name)                              \
+	static __attribute__((noinline)) void rare_encode_##name##_##type(    \
+		struct element_source source, struct element_target target,   \
+		int64_t first, int64_t end)                                   \
+	{                                                                     \
+		target.special = true;                                        \
+		target.scaled = true;                                         \
+		target.clamped = true;                                        \
+		span_encode(SHUNT_DTYPE_##dtype, SHUNT_DTYPE_##code, &source, \
+			&target, first, end);                                 \
+	}
+#define ROW_RARE(dtype, type)                        \
+	ROW_RARE_FINITE(dtype, type)                 \
+	ROW_RARE_ENCODE(dtype, type, I8, i8)         \
+	ROW_RARE_ENCODE(dtype, type, E4M3FN, e4m3fn) \
+	ROW_RARE_ENCODE(dtype, type, E5M2, e5m2)     \
+	ROW_RARE_ENCODE(dtype, type, E2M1, e2m1)
 #define ROW_RARE_ENCODES(type)                                    \
 	{                                                         \
 		[SHUNT_DTYPE_I8] = rare_encode_i8_##type,         \
@@ -61,12 +64,12 @@ ROW_RARE(F16, f16)
 ROW_RARE(BF16, bf16)
 
 static uint32_t (*const rare_finite[QUANT_NUM_DTYPES])(
-	const struct element_source *source, int64_t first, int64_t end,
+	struct element_source source, int64_t first, int64_t end,
 	struct quant_tally *tally) = QUANT_TABLE(rare_finite);
 
 static void (*const rare_encode[QUANT_NUM_DTYPES][SHUNT_DTYPE_E8M0])(
-	const struct element_source *source,
-	const struct element_target *target, int64_t first, int64_t end) = {
+	struct element_source source, struct element_target target,
+	int64_t first, int64_t end) = {
 	[SHUNT_DTYPE_F32] = ROW_RARE_ENCODES(f32),
 	[SHUNT_DTYPE_F16] = ROW_RARE_ENCODES(f16),
 	[SHUNT_DTYPE_BF16] = ROW_RARE_ENCODES(bf16),
@@ -87,8 +90,9 @@ QUANT_INLINE uint32_t row_finite(enum shunt_dtype dtype,
 		top = span_top(dtype, source, first, end);
 		*special = top >= HALF_F32_INF;
 	}
-	if (__builtin_expect(*special, 0))
-		top = rare_finite[dtype](source, first, end, tally);
+	if (__builtin_expect(*special, 0)) {
+		top = rare_finite[dtype](*source, first, end, tally);
+	}
 	return top;
 }
 
@@ -97,10 +101,11 @@ QUANT_INLINE void row_encode(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct element_target *target, bool special, int64_t first,
 	int64_t end)
 {
-	if (__builtin_expect(special || target->factor == 0.0f, 0))
-		rare_encode[dtype][code](source, target, first, end);
-	else
+	if (__builtin_expect(special || target->factor == 0.0f, 0)) {
+		rare_encode[dtype][code](*source, *target, first, end);
+	} else {
 		span_encode(dtype, code, source, target, first, end);
+	}
 }
 
 /* The scale of group `index` is the byte, or the f32. */
@@ -243,7 +248,7 @@ QUANT_INLINE void mx_block(enum shunt_dtype dtype, enum shunt_dtype code,
 		row_finite(dtype, source, first, end, row->tally, &special));
 
 	row_put_byte(row, index, scale);
-	target.factor = element_mx_factor(scale);
+	target.factor = element_inverse(scale);
 	row_encode(dtype, code, source, &target, special, first, end);
 }
 

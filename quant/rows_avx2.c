@@ -59,7 +59,7 @@ QUANT_INLINE uint32_t top_wide(enum shunt_dtype dtype,
 		top1 = _mm256_max_epu32(top1, magnitude(y1));
 	}
 	return tail_top(
-		dtype, source, i, end, largest(_mm256_max_epu32(top0, top1)));
+		dtype, *source, i, end, largest(_mm256_max_epu32(top0, top1)));
 }
 
 /* The same for 16-bit types alone: their codes order like their magnitudes
@@ -81,7 +81,7 @@ QUANT_INLINE uint32_t top_narrow(enum shunt_dtype dtype,
 	top = _mm256_and_si256(top, _mm256_set1_epi32(0xffff));
 	code = (uint16_t)largest(top);
 	return tail_top(
-		dtype, source, i, end, half_bits(half_load(dtype, &code, 0)));
+		dtype, *source, i, end, half_bits(half_load(dtype, &code, 0)));
 }
 
 QUANT_INLINE uint32_t span_top(enum shunt_dtype dtype,
@@ -115,7 +115,7 @@ QUANT_INLINE uint32_t span_finite(enum shunt_dtype dtype,
 		top = _mm256_max_epu32(top, _mm256_andnot_si256(special, next));
 	}
 	if (i < end) {
-		uint32_t rest = tail_finite(dtype, source, i, end, tally);
+		uint32_t rest = tail_finite(dtype, *source, i, end, tally);
 
 		top = _mm256_max_epu32(top, _mm256_set1_epi32((int)rest));
 	}
@@ -276,7 +276,7 @@ QUANT_INLINE void span_encode(enum shunt_dtype dtype, enum shunt_dtype code,
 			pack8(code, encode(code, target,
 					    load_y(dtype, source, i))));
 	if (i < end)
-		tail_encode(dtype, code, source, target, i, end);
+		tail_encode(dtype, code, *source, *target, i, end);
 }
 
 /* ---- the way back ------------------------------------------------------ */
