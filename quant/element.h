@@ -155,17 +155,25 @@ CODE_INLINE void element_decode_span(enum shunt_dtype dtype,
 	}
 }
 
-/* What y is multiplied by, and the scale that undoes it; both 0 if amax is 0,
- * or so small that FMAX / amax is not finite. */
-CODE_INLINE float element_factor(
-	enum shunt_dtype code, float amax, float *scale)
-{
-	float factor = code_max(code) / amax;
+/* ---- scales ------------------------------------------------------------ */
 
-	if (amax == 0.0f || !isfinite(factor))
-		factor = 0.0f;
-	*scale = factor == 0.0f ? 0.0f : 1.0f / factor;
-	return factor;
+/* Functions without branches: loops over them become vectors. */
+struct element_scale {
+	float factor; /* what y is multiplied by */
+	float scale;  /* what undoes it ... */
+	uint8_t byte; /* ... or its code */
+};
+
+/* All 0 if amax is 0, or so small that max / amax is not finite. */
+CODE_INLINE struct element_scale element_scale(float max, float amax)
+{
+	float factor = max / amax; /* of 0: Inf */
+	struct element_scale scale = {
+		.factor = half_bits(factor) < HALF_F32_INF ? factor : 0.0f,
+		.scale = 1.0f / factor, /* of Inf: 0 */
+	};
+
+	return scale;
 }
 
 /* 1 / 2^(code - 127) of an E8M0 code below 254. */
@@ -174,31 +182,67 @@ CODE_INLINE float element_inverse(uint32_t code)
 	return half_float((254 - code) << 23);
 }
 
-/* The same with the scale rounded up to a power of two, 2^-127 or more. Its
- * exponent field is its E8M0 code, that of 2^-127 (a denormal) too. */
-CODE_INLINE float element_factor_pow2(
-	enum shunt_dtype code, float amax, float *scale)
+/* The scale rounded up to a power of two, 2^-127 or more. Its exponent field
+ * is its E8M0 code, that of 2^-127 (a denormal) too. */
+CODE_INLINE struct element_scale element_pow2_scale(float max, float amax)
 {
 	const uint32_t least = 0x00400000;
-	uint32_t bits;
+	struct element_scale scale = element_scale(max, amax);
+	uint32_t bits = half_bits(scale.scale);
+	uint32_t up = (bits + 0x7fffff) & 0xff800000;
 
-	if (element_factor(code, amax, scale) == 0.0f)
-		return 0.0f;
-	bits = half_bits(*scale);
-	*scale = half_float(
-		bits <= least ? least : (bits + 0x7fffff) & 0xff800000);
-	return element_inverse(half_bits(*scale) >> 23);
+	up = bits <= least ? least : up;
+	up = bits == 0 ? 0 : up;
+	scale.byte = (uint8_t)(up >> 23);
+	scale.factor = bits == 0 ? 0.0f : element_inverse(up >> 23);
+	scale.scale = half_float(up);
+	return scale;
 }
 
-/* The MX code of a block, whose elements element_inverse() of it multiplies. */
-CODE_INLINE uint8_t element_mx_code(enum shunt_dtype code, uint32_t magnitude)
+CODE_INLINE struct element_scale element_mx_scale(
+	enum shunt_dtype code, float amax)
 {
-	uint32_t exponent = magnitude >> 23;
+	uint32_t exponent = half_bits(amax) >> 23;
 	uint32_t emax = code == SHUNT_DTYPE_E4M3FN ? 8
 			: code == SHUNT_DTYPE_E5M2 ? 15
 						   : 2;
+	uint32_t byte = exponent > emax ? exponent - emax : 0;
 
-	return (uint8_t)(exponent > emax ? exponent - emax : 0);
+	return (struct element_scale){
+		.factor = element_inverse(byte),
+		.byte = (uint8_t)byte,
+	};
+}
+
+/* Of an NVFP4 row: enc and dec. */
+CODE_INLINE struct element_scale element_nvfp4_row_scale(float amax)
+{
+	return element_scale(2688.0f, amax);
+}
+
+/* The value of an E4M3FN code, which is neither negative nor NaN. */
+CODE_INLINE float element_e4m3fn(uint32_t code)
+{
+	float normal = half_float((code << 20) + (120u << 23));
+	float denormal = (float)(int32_t)code * 0x1p-9f;
+
+	return code < 8 ? denormal : normal;
+}
+
+/* Of an NVFP4 block. A factor that is not finite belongs to a block that is
+ * zero, or as good as zero: it gets code 0. */
+CODE_INLINE struct element_scale element_nvfp4_scale(
+	const struct element_scale *row, float amax)
+{
+	uint32_t byte = code_encode_float(
+		SHUNT_DTYPE_E4M3FN, amax / 6.0f * row->factor);
+	float factor = 1.0f / (element_e4m3fn(byte) * row->scale);
+	bool finite = half_bits(factor) < HALF_F32_INF;
+
+	return (struct element_scale){
+		.factor = finite ? factor : 0.0f,
+		.byte = (uint8_t)(finite ? byte : 0),
+	};
 }
 
 #endif

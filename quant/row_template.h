@@ -11,13 +11,12 @@
  *	void span_encode(dtype, code, source, target, first, end)
  *		their codes
  *
- * A group is read twice: to find its top, from memory, and to encode, from the
- * first-level cache. NaN and Inf show in the top, so that only groups that
- * have some pay for them.
+ * A span is read twice: to find its top, from memory, and to encode, from the
+ * first-level cache. NaN and Inf show in the top, so that only spans that have
+ * some pay for them. group_template.h has the modes of many scales.
  */
 #include <string.h>
 
-#include "quant/decode.h"
 #include "quant/element.h"
 #include "quant/table.h"
 
@@ -75,24 +74,17 @@ static void (*const rare_encode[QUANT_NUM_DTYPES][SHUNT_DTYPE_E8M0])(
 	[SHUNT_DTYPE_BF16] = ROW_RARE_ENCODES(bf16),
 };
 
-/*
- * The largest finite magnitude of a span; `special` tells whether there were
- * others. A short group, which is one at most of a row, takes the rare paths
- * as if it had some: a copy of the others would not be worth its size.
- */
+/* The largest finite magnitude of a span; `special` tells whether there are
+ * others. */
 QUANT_INLINE uint32_t row_finite(enum shunt_dtype dtype,
 	const struct element_source *source, int64_t first, int64_t end,
 	struct quant_tally *tally, bool *special)
 {
-	uint32_t top = 0;
+	uint32_t top = span_top(dtype, source, first, end);
 
-	if (!*special) {
-		top = span_top(dtype, source, first, end);
-		*special = top >= HALF_F32_INF;
-	}
-	if (__builtin_expect(*special, 0)) {
-		top = rare_finite[dtype](*source, first, end, tally);
-	}
+	*special = top >= HALF_F32_INF;
+	if (__builtin_expect(*special, 0))
+		return rare_finite[dtype](*source, first, end, tally);
 	return top;
 }
 
@@ -101,115 +93,46 @@ QUANT_INLINE void row_encode(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct element_target *target, bool special, int64_t first,
 	int64_t end)
 {
-	if (__builtin_expect(special || target->factor == 0.0f, 0)) {
+	if (__builtin_expect(special || target->factor == 0.0f, 0))
 		rare_encode[dtype][code](*source, *target, first, end);
-	} else {
+	else
 		span_encode(dtype, code, source, target, first, end);
-	}
 }
 
-/* The scale of group `index` is the byte, or the f32. */
-QUANT_INLINE void row_put_byte(
-	const struct quant_row *row, int64_t index, uint8_t scale)
-{
-	if (row->scale_step)
-		index *= row->scale_step;
-	((uint8_t *)row->scales)[index] = scale;
-}
+/* ---- one scale for the row --------------------------------------------- */
 
-QUANT_INLINE void row_put_f32(
-	const struct quant_row *row, int64_t index, float scale)
-{
-	if (row->scale_step)
-		index *= row->scale_step;
-	memcpy((char *)row->scales + 4 * index, &scale, sizeof(scale));
-}
-
-/* ---- dynamic, by row or group ------------------------------------------ */
-
-QUANT_INLINE void dynamic_group(enum shunt_dtype dtype, enum shunt_dtype code,
-	enum shunt_scale_form form, const struct quant_row *row,
-	const struct element_source *source, int64_t index, int64_t first,
-	int64_t end, bool special)
+QUANT_INLINE void dynamic_row_by(enum shunt_dtype dtype, enum shunt_dtype code,
+	const struct quant_row *row, const struct element_source *source)
 {
 	struct element_target target = {
 		.q = row->q,
 		.scaled = true,
 		.low = -127.0f,
 	};
-	float scale;
-	float amax = half_float(
-		row_finite(dtype, source, first, end, row->tally, &special));
+	bool special;
+	uint32_t top =
+		row_finite(dtype, source, 0, row->hidden, row->tally, &special);
+	struct element_scale scale =
+		element_scale(code_max(code), half_float(top));
 
-	if (form == SHUNT_SCALE_F32)
-		target.factor = element_factor(code, amax, &scale);
-	else
-		target.factor = element_factor_pow2(code, amax, &scale);
-	if (form == SHUNT_SCALE_E8M0)
-		row_put_byte(row, index, (uint8_t)(half_bits(scale) >> 23));
-	else
-		row_put_f32(row, index, scale);
-	row_encode(dtype, code, source, &target, special, first, end);
-}
-
-/* The last group may be short; the others have a constant length. */
-QUANT_INLINE void dynamic_groups(enum shunt_dtype dtype, enum shunt_dtype code,
-	enum shunt_scale_form form, int64_t group, const struct quant_row *row,
-	const struct element_source *source)
-{
-	int64_t first = 0, index = 0;
-
-	for (; row->hidden - first >= group; first += group)
-		dynamic_group(dtype, code, form, row, source, index++, first,
-			first + group, false);
-	if (first < row->hidden)
-		dynamic_group(dtype, code, form, row, source, index, first,
-			row->hidden, true);
+	memcpy(row->scales, &scale.scale, sizeof(scale.scale));
+	target.factor = scale.factor;
+	row_encode(dtype, code, source, &target, special, 0, row->hidden);
 }
 
 /* Two copies, so that no loop asks for smooth. */
 QUANT_INLINE void dynamic_row(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct quant_row *row)
 {
-	const struct element_source plain = {
-		.x = row->x,
-		.ahead = row->hidden,
-	};
-	const struct element_source smoothed = {
-		.x = row->x,
-		.smooth = row->smooth,
-		.ahead = row->hidden,
-	};
+	struct element_source source = {.x = row->x, .ahead = row->hidden};
 
-	if (row->smooth)
-		dynamic_group(dtype, code, SHUNT_SCALE_F32, row, &smoothed, 0,
-			0, row->hidden, false);
-	else
-		dynamic_group(dtype, code, SHUNT_SCALE_F32, row, &plain, 0, 0,
-			row->hidden, false);
+	if (row->smooth) {
+		source.smooth = row->smooth;
+		dynamic_row_by(dtype, code, row, &source);
+	} else {
+		dynamic_row_by(dtype, code, row, &source);
+	}
 }
-
-QUANT_INLINE void dynamic_group_row(enum shunt_dtype dtype,
-	enum shunt_dtype code, enum shunt_scale_form form,
-	const struct quant_row *row)
-{
-	const struct element_source plain = {
-		.x = row->x,
-		.ahead = row->hidden,
-	};
-	const struct element_source smoothed = {
-		.x = row->x,
-		.smooth = row->smooth,
-		.ahead = row->hidden,
-	};
-
-	if (row->smooth)
-		dynamic_groups(dtype, code, form, 128, row, &smoothed);
-	else
-		dynamic_groups(dtype, code, form, 128, row, &plain);
-}
-
-/* ---- static ------------------------------------------------------------ */
 
 QUANT_INLINE void static_row(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct quant_row *row)
@@ -227,113 +150,8 @@ QUANT_INLINE void static_row(enum shunt_dtype dtype, enum shunt_dtype code,
 		.clamped = true,
 		.low = -128.0f,
 	};
-	bool special = false;
+	bool special;
 
 	row_finite(dtype, &source, 0, row->hidden, row->tally, &special);
 	row_encode(dtype, code, &source, &target, special, 0, row->hidden);
-}
-
-/* ---- MX ---------------------------------------------------------------- */
-
-QUANT_INLINE void mx_block(enum shunt_dtype dtype, enum shunt_dtype code,
-	const struct quant_row *row, const struct element_source *source,
-	int64_t index, int64_t first, int64_t end, bool special)
-{
-	struct element_target target = {
-		.q = row->q,
-		.scaled = true,
-		.clamped = true,
-	};
-	uint8_t scale = element_mx_code(code,
-		row_finite(dtype, source, first, end, row->tally, &special));
-
-	row_put_byte(row, index, scale);
-	target.factor = element_inverse(scale);
-	row_encode(dtype, code, source, &target, special, first, end);
-}
-
-QUANT_INLINE void mx_row(enum shunt_dtype dtype, enum shunt_dtype code,
-	const struct quant_row *row)
-{
-	const struct element_source source = {
-		.x = row->x,
-		.ahead = row->hidden,
-	};
-	int64_t first = 0, index = 0;
-
-	for (; row->hidden - first >= 32; first += 32)
-		mx_block(dtype, code, row, &source, index++, first, first + 32,
-			false);
-	if (first < row->hidden)
-		mx_block(dtype, code, row, &source, index++, first, row->hidden,
-			true);
-	if (index % 2)
-		row_put_byte(row, index, 0);
-}
-
-/* ---- NVFP4 ------------------------------------------------------------- */
-
-/* The factors of a row, both 0 if its finite elements become 0. */
-struct nvfp4_factors {
-	float enc;
-	float dec;
-};
-
-/* A block's code, and what its elements are multiplied by. */
-QUANT_INLINE uint8_t nvfp4_code(
-	const struct nvfp4_factors *factors, float amax, float *factor)
-{
-	uint8_t code = code_encode_float(
-		SHUNT_DTYPE_E4M3FN, amax / 6.0f * factors->enc);
-
-	*factor = 1.0f / (decode_e4m3fn(code) * factors->dec);
-	if (isfinite(*factor))
-		return code;
-	*factor = 0.0f;
-	return 0;
-}
-
-QUANT_INLINE void nvfp4_block(enum shunt_dtype dtype,
-	const struct quant_row *row, const struct nvfp4_factors *factors,
-	const struct element_source *source, int64_t first, int64_t end,
-	bool special)
-{
-	struct element_target target = {
-		.q = row->q,
-		.scaled = true,
-		.clamped = true,
-	};
-	struct quant_tally counted = {0}; /* with the row already */
-	float amax = half_float(
-		row_finite(dtype, source, first, end, &counted, &special));
-
-	row_put_byte(
-		row, first / 16, nvfp4_code(factors, amax, &target.factor));
-	row_encode(
-		dtype, SHUNT_DTYPE_E2M1, source, &target, special, first, end);
-}
-
-QUANT_INLINE void nvfp4_row(enum shunt_dtype dtype, const struct quant_row *row)
-{
-	const struct element_source source = {
-		.x = row->x,
-		.ahead = row->hidden,
-	};
-	struct nvfp4_factors factors;
-	int64_t first = 0;
-	bool special = false;
-	float amax = half_float(row_finite(
-		dtype, &source, 0, row->hidden, row->tally, &special));
-
-	factors.enc = 2688.0f / amax;
-	if (amax == 0.0f || !isfinite(factors.enc))
-		factors.enc = 0.0f;
-	factors.dec = factors.enc == 0.0f ? 0.0f : 1.0f / factors.enc;
-	memcpy(row->row_scale, &factors.dec, sizeof(factors.dec));
-	for (; row->hidden - first >= 16; first += 16)
-		nvfp4_block(dtype, row, &factors, &source, first, first + 16,
-			false);
-	if (first < row->hidden)
-		nvfp4_block(dtype, row, &factors, &source, first, row->hidden,
-			true);
 }

@@ -292,6 +292,8 @@ QUANT_INLINE void span_decode(enum shunt_dtype dtype, enum shunt_dtype code,
 
 #include "quant/row_template.h"
 
+#include "quant/group_template.h"
+
 #include "quant/back_template.h"
 
 #include "quant/instances_template.h"
