@@ -1,5 +1,5 @@
-/* Quantization by its public door: strides, counts, refusals, and bits that do
- * not depend on the caller's control word. */
+/* Int8 by its public door: strides, counts, and bits that do not depend on the
+ * caller's control word. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -200,171 +200,6 @@ static void dequantize_multiplies_each_row_by_its_scale(void **state)
 	}
 }
 
-/* ---- refusals ----------------------------------------------------------- */
-
-/* One wrong field, the status, and what the message must hold. */
-struct refusal {
-	void (*spoil)(struct shunt_quantize_args *args);
-	enum shunt_status status;
-	const char *words[3];
-};
-
-static void spoil_quant(struct shunt_quantize_args *args)
-{
-	args->quant = (enum shunt_quant)77;
-}
-
-static void spoil_dtype(struct shunt_quantize_args *args)
-{
-	args->dtype = SHUNT_DTYPE_I8;
-}
-
-static void spoil_num_rows(struct shunt_quantize_args *args)
-{
-	args->num_rows = -3;
-}
-
-static void spoil_hidden(struct shunt_quantize_args *args)
-{
-	args->hidden = 0;
-}
-
-static void spoil_x_stride(struct shunt_quantize_args *args)
-{
-	args->x_stride = HIDDEN - 1;
-}
-
-static void spoil_q_stride(struct shunt_quantize_args *args)
-{
-	args->q_stride = -1;
-}
-
-static void spoil_extent(struct shunt_quantize_args *args)
-{
-	args->q_stride = INT64_MAX / 2;
-}
-
-static void spoil_x(struct shunt_quantize_args *args)
-{
-	args->x = NULL;
-}
-
-static void spoil_q(struct shunt_quantize_args *args)
-{
-	args->q = NULL;
-}
-
-static void spoil_scales(struct shunt_quantize_args *args)
-{
-	args->scales = NULL;
-}
-
-static void spoil_none_scales(struct shunt_quantize_args *args)
-{
-	args->quant = SHUNT_QUANT_NONE;
-}
-
-static void spoil_none_smooth(struct shunt_quantize_args *args)
-{
-	args->quant = SHUNT_QUANT_NONE;
-	args->smooth_scales = args->scales;
-	args->scales = NULL;
-}
-
-static const struct refusal refusals[] = {
-	{spoil_quant, SHUNT_INVALID, {"quant", "77", "NVFP4_E2M1"}},
-	{spoil_dtype, SHUNT_INVALID, {"dtype", "4", "BF16"}},
-	{spoil_num_rows, SHUNT_INVALID, {"num_rows", "-3", "at least 0"}},
-	{spoil_hidden, SHUNT_INVALID, {"hidden", "0", "at least 1"}},
-	{spoil_x_stride, SHUNT_INVALID, {"x_stride", "82", "83"}},
-	{spoil_q_stride, SHUNT_INVALID, {"q_stride", "-1", "83"}},
-	{spoil_extent, SHUNT_INVALID, {"q_stride", "num_rows", "4611"}},
-	{spoil_x, SHUNT_NULL_ARGUMENT, {"x is NULL", "num_rows", "5"}},
-	{spoil_q, SHUNT_NULL_ARGUMENT, {"q is NULL", "num_rows", "5"}},
-	{spoil_scales, SHUNT_NULL_ARGUMENT, {"scales is NULL", "5", "5"}},
-	{spoil_none_scales, SHUNT_INVALID, {"scales", "NULL", "NONE"}},
-	{spoil_none_smooth, SHUNT_INVALID, {"smooth_scales", "NULL", "NONE"}},
-};
-
-static void a_wrong_argument_is_named_and_nothing_is_written(void **state)
-{
-	static struct call call, before;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
-		call_init(&call, SHUNT_DTYPE_F16);
-		refusals[i].spoil(&call.args);
-		before = call;
-		assert_int_equal(
-			shunt_quantize_rows(&call.args), refusals[i].status);
-		for (int word = 0; word < 3; word++)
-			assert_non_null(strstr(shunt_error_message(),
-				refusals[i].words[word]));
-		assert_memory_equal(&call, &before, sizeof(call));
-	}
-}
-
-static void dequantize_refuses_the_same(void **state)
-{
-	const int8_t q[2] = {1, 2};
-	const float scale = 1.0f;
-	float x[2] = {7, 7};
-	struct shunt_dequantize_args good = SHUNT_DEQUANTIZE_ARGS_INIT, bad;
-
-	(void)state;
-	good.quant = SHUNT_QUANT_INT8;
-	good.dtype = SHUNT_DTYPE_F32;
-	good.num_rows = 1;
-	good.hidden = 2;
-	good.q = q;
-	good.scales = &scale;
-	good.x = x;
-	bad = good;
-	bad.dtype = SHUNT_DTYPE_NONE;
-	assert_int_equal(shunt_dequantize_rows(&bad), SHUNT_INVALID);
-	bad = good;
-	bad.x_stride = 1;
-	assert_int_equal(shunt_dequantize_rows(&bad), SHUNT_INVALID);
-	bad = good;
-	bad.scales = NULL;
-	assert_int_equal(shunt_dequantize_rows(&bad), SHUNT_NULL_ARGUMENT);
-	bad = good;
-	bad.quant = SHUNT_QUANT_NONE;
-	assert_int_equal(shunt_dequantize_rows(&bad), SHUNT_INVALID);
-	assert_true(x[0] == 7 && x[1] == 7);
-	assert_int_equal(shunt_dequantize_rows(&good), SHUNT_OK);
-	assert_true(x[0] == 1 && x[1] == 2);
-}
-
-static void no_struct_and_no_size_are_refused(void **state)
-{
-	struct shunt_quantize_args args = {0};
-
-	(void)state;
-	assert_int_equal(shunt_quantize_rows(NULL), SHUNT_NULL_ARGUMENT);
-	assert_int_equal(shunt_dequantize_rows(NULL), SHUNT_NULL_ARGUMENT);
-	assert_int_equal(shunt_quantize_rows(&args), SHUNT_INVALID);
-}
-
-static void no_rows_need_no_pointers(void **state)
-{
-	struct shunt_quantize_args args = SHUNT_QUANTIZE_ARGS_INIT;
-	struct shunt_dequantize_args back = SHUNT_DEQUANTIZE_ARGS_INIT;
-	int64_t nans = 9;
-
-	(void)state;
-	args.quant = SHUNT_QUANT_INT8;
-	args.dtype = SHUNT_DTYPE_F32;
-	args.hidden = 1;
-	args.nan_elements = &nans;
-	assert_int_equal(shunt_quantize_rows(&args), SHUNT_OK);
-	assert_int_equal(nans, 0);
-	back.quant = SHUNT_QUANT_INT8;
-	back.dtype = SHUNT_DTYPE_F32;
-	back.hidden = 1;
-	assert_int_equal(shunt_dequantize_rows(&back), SHUNT_OK);
-}
-
 /* ---- the caller's control word ------------------------------------------ */
 
 #if defined(__x86_64__)
@@ -440,11 +275,6 @@ int main(void)
 		cmocka_unit_test(a_stride_of_zero_is_dense),
 		cmocka_unit_test(none_copies_bits_there_and_back),
 		cmocka_unit_test(dequantize_multiplies_each_row_by_its_scale),
-		cmocka_unit_test(
-			a_wrong_argument_is_named_and_nothing_is_written),
-		cmocka_unit_test(dequantize_refuses_the_same),
-		cmocka_unit_test(no_struct_and_no_size_are_refused),
-		cmocka_unit_test(no_rows_need_no_pointers),
 #if defined(__x86_64__)
 		cmocka_unit_test(a_caller_that_flushes_gets_the_same_bits),
 		cmocka_unit_test(a_caller_that_flushes_gets_denormals_back),
