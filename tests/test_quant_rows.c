@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -241,6 +242,59 @@ static void a_caller_that_flushes_gets_the_same_bits(void **state)
 	assert_memory_equal(&scale[0], &scale[1], sizeof(float));
 }
 
+/* q, scales, and x again, of a row of small and large values. */
+struct outcome {
+	uint8_t q[64];
+	float scales[8];
+	float row_scale;
+	float back[64];
+};
+
+static void there_and_back(
+	enum shunt_quant quant, const float *x, struct outcome *outcome)
+{
+	static const float one = 1.0f;
+	bool is_static = quant == SHUNT_QUANT_INT8_STATIC ||
+			 quant == SHUNT_QUANT_E4M3FN_STATIC;
+	bool has_row_scale = quant == SHUNT_QUANT_NVFP4_E2M1;
+	struct shunt_quantize_args args = SHUNT_QUANTIZE_ARGS_INIT;
+	struct shunt_dequantize_args back = SHUNT_DEQUANTIZE_ARGS_INIT;
+
+	args.quant = back.quant = quant;
+	args.dtype = back.dtype = SHUNT_DTYPE_F32;
+	args.num_rows = back.num_rows = 1;
+	args.hidden = back.hidden = 64;
+	args.x = x;
+	args.q = outcome->q;
+	args.scales = is_static ? NULL : outcome->scales;
+	args.static_scales = is_static ? &one : NULL;
+	args.row_scales = has_row_scale ? &outcome->row_scale : NULL;
+	assert_int_equal(shunt_quantize_rows(&args), SHUNT_OK);
+	back.q = outcome->q;
+	back.scales = is_static ? &one : outcome->scales;
+	back.row_scales = args.row_scales;
+	back.x = outcome->back;
+	assert_int_equal(shunt_dequantize_rows(&back), SHUNT_OK);
+}
+
+static void no_mode_depends_on_the_callers_control_word(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SHUNT_QUANT_NVFP4_E2M1 * 3; i++) {
+		static const float sizes[] = {0x1p-130f, 0x1p-115f, 1.0f};
+		struct outcome plain = {0}, hostile = {0};
+		float x[64];
+
+		for (int h = 0; h < 64; h++)
+			x[h] = (float)(h * 37 % 101 - 50) * sizes[i % 3];
+		there_and_back((enum shunt_quant)(i / 3 + 1), x, &plain);
+		_mm_setcsr(HOSTILE);
+		there_and_back((enum shunt_quant)(i / 3 + 1), x, &hostile);
+		_mm_setcsr(DEFAULT);
+		assert_memory_equal(&plain, &hostile, sizeof(plain));
+	}
+}
+
 static void a_caller_that_flushes_gets_denormals_back(void **state)
 {
 	const int8_t q[2] = {3, -1};
@@ -278,6 +332,7 @@ int main(void)
 #if defined(__x86_64__)
 		cmocka_unit_test(a_caller_that_flushes_gets_the_same_bits),
 		cmocka_unit_test(a_caller_that_flushes_gets_denormals_back),
+		cmocka_unit_test(no_mode_depends_on_the_callers_control_word),
 #endif
 	};
 
