@@ -96,6 +96,15 @@ static void one_case_equals_the_reference(void **state)
 	run_launch((enum ranks_launch)one_launch, one_ranks, &one_case);
 }
 
+static void print_one(void)
+{
+	struct sweep_case sweep;
+
+	if (sweep_case_init(&sweep, one_case.seed, one_ranks, one_case.first))
+		sweep_print(&sweep);
+	sweep_case_fini(&sweep);
+}
+
 static int run_one(const char *text)
 {
 	const struct CMUnitTest tests[] = {
@@ -110,6 +119,7 @@ static int run_one(const char *text)
 		fprintf(stderr, "--case wants SEED:LAUNCH:RANKS:N\n");
 		return 2;
 	}
+	print_one();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

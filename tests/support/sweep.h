@@ -48,6 +48,9 @@ bool sweep_case_init(struct sweep_case *sweep, uint64_t seed, int32_t num_seats,
 	int64_t number);
 void sweep_case_fini(struct sweep_case *sweep);
 
+/* Says in words what the case is, for who looks into a failure. */
+void sweep_print(const struct sweep_case *sweep);
+
 /* The flow of a group of steps, and how many steps it has. */
 enum sweep_flow sweep_flow(const struct sweep_case *sweep, int64_t group);
 int64_t sweep_depth(const struct sweep_case *sweep);

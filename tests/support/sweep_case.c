@@ -128,7 +128,7 @@ static void draw_layout(struct sweep_case *sweep)
 	/* All of a token's choices may be the same expert. */
 	if (!config->distinct_experts && config->topk > 1)
 		config->rows_per_expert = rows * config->topk;
-	if (config->expert_alignment > 1)
+	if (config->rows_per_expert > 0 && config->expert_alignment > 1)
 		config->rows_per_expert +=
 			config->expert_alignment -
 			config->rows_per_expert % config->expert_alignment;
@@ -155,6 +155,14 @@ static void draw_given(struct sweep_case *sweep)
 		SHUNT_DTYPE_F32, SHUNT_DTYPE_E8M0, SHUNT_DTYPE_E4M3FN);
 }
 
+static bool has_scales(const struct shunt_exchange_config *config)
+{
+	if (config->quant == SHUNT_QUANT_NONE)
+		return config->x_scales_per_row > 0;
+	return config->quant != SHUNT_QUANT_INT8_STATIC &&
+	       config->quant != SHUNT_QUANT_E4M3FN_STATIC;
+}
+
 static void draw_types(struct sweep_case *sweep)
 {
 	struct shunt_exchange_config *config = &sweep->config;
@@ -172,7 +180,9 @@ static void draw_types(struct sweep_case *sweep)
 		config->quant <= SHUNT_QUANT_E5M2_GROUP)
 		config->scale_form = (enum shunt_scale_form)sweep_draw(sweep,
 			DRAW_SCALES, 2, SHUNT_SCALE_F32, SHUNT_SCALE_E8M0);
-	config->column_major_scales = sweep_chance(sweep, DRAW_SCALES, 3, 40);
+	if (has_scales(config))
+		config->column_major_scales =
+			sweep_chance(sweep, DRAW_SCALES, 3, 40);
 	if (sweep_chance(sweep, DRAW_COMBINE_QUANT, 0, 45))
 		config->combine_quant = (enum shunt_combine_quant)sweep_draw(
 			sweep, DRAW_COMBINE_QUANT, 1,
@@ -192,7 +202,8 @@ static void draw_habits(struct sweep_case *sweep)
 				    ? SHUNT_ALGORITHM_AUTO
 				    : SHUNT_ALGORITHM_FULLMESH;
 	config->kept_routes = (int32_t)CHOOSE(sweep, DRAW_KEPT, 0, 1, 4, 16);
-	config->tp_rank_order = sweep_chance(sweep, DRAW_TP, 2, 50);
+	config->tp_rank_order =
+		sweep->num_tp > 1 && sweep_chance(sweep, DRAW_TP, 2, 50);
 }
 
 /* ---- the placement ---------------------------------------------------- */

@@ -1,6 +1,9 @@
 /* Drawing the steps of a case. */
 #include "support/sweep.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #define MOST_SMOOTH (1 << 16)
 
 int64_t sweep_depth(const struct sweep_case *sweep)
@@ -156,4 +159,73 @@ void sweep_repeat(struct trial_rule *rule, const struct trial_rule *earlier)
 	rule->gamma = own.gamma;
 	rule->gamma_f32 = own.gamma_f32;
 	rule->may_feed = own.may_feed;
+}
+
+/* ---- in words --------------------------------------------------------- */
+
+static void print_config(const struct shunt_exchange_config *config)
+{
+	printf("T_max %" PRId64 " H %" PRId64 " K %" PRId64 " E %" PRId64
+	       " shared %" PRId64 "/%d special %" PRId64 "+%" PRId64 "+%" PRId64
+	       "\n",
+		config->max_tokens, config->hidden, config->topk,
+		config->num_experts, config->num_shared_experts,
+		config->num_shared_ranks, config->num_zero_experts,
+		config->num_copy_experts, config->num_constant_experts);
+	printf("dtype %d expert %d quant %d form %d column %d x_scales %" PRId64
+	       " of %d combine_quant %d\n",
+		config->dtype, config->expert_dtype, config->quant,
+		config->scale_form, config->column_major_scales,
+		config->x_scales_per_row, config->x_scale_dtype,
+		config->combine_quant);
+	printf("layout %d M %" PRId64 " alignment %" PRId64
+	       " tail %d distinct %d bad_id %d depth %d kept %d elastic %d "
+	       "tp_rank_order %d\n",
+		config->layout, config->rows_per_expert,
+		config->expert_alignment, config->zero_tail,
+		config->distinct_experts, config->bad_id, config->depth,
+		config->kept_routes, config->elastic, config->tp_rank_order);
+}
+
+static void print_step(const struct sweep_case *sweep, int64_t step)
+{
+	struct trial_rule rule = sweep_rule(sweep, step);
+
+	printf("step %" PRId64 " flow %d cached %" PRId64
+	       " tokens %d style %d routing %d mask %d:%d%% none %d%% bad "
+	       "%d%% special %d%% smooth %d static %d weights %d%d "
+	       "refusers %" PRIx64 " out %d shared_x %d residual %d gamma %d\n",
+		step, sweep_flow(sweep, step / sweep_depth(sweep)),
+		sweep_cached_from(sweep, step), rule.tokens, rule.style,
+		rule.routing, rule.mask, rule.percent_masked, rule.percent_none,
+		rule.percent_bad, rule.percent_special, rule.smooth,
+		rule.static_shape, rule.weights_at_dispatch,
+		rule.weights_at_combine, rule.refusers, rule.out_dtype,
+		rule.shared_x, rule.residual, rule.gamma);
+}
+
+static void print_table(const struct sweep_case *sweep, int64_t group)
+{
+	const int32_t *table = sweep_table(sweep, group);
+
+	printf("group %" PRId64 ":", group);
+	for (int32_t i = 0; table != NULL && i < 4 + sweep->num_ranks; i++)
+		printf(" %d", table[i]);
+	printf("\n");
+}
+
+void sweep_print(const struct sweep_case *sweep)
+{
+	printf("W %d P %d shuffled %d placement %s\n", sweep->num_ranks,
+		sweep->num_tp, sweep->shuffled,
+		sweep->full_map       ? "map"
+		: sweep->first_expert ? "ranges"
+				      : "even");
+	print_config(&sweep->config);
+	for (int64_t group = 0; group < sweep->num_groups; group++) {
+		print_table(sweep, group);
+		for (int64_t i = 0; i < sweep_depth(sweep); i++)
+			print_step(sweep, group * sweep_depth(sweep) + i);
+	}
+	fflush(stdout);
 }

@@ -324,9 +324,12 @@ void sweep_run(struct seat *seat, const struct sweep_case *sweep)
 			      &group->exchange));
 	check_sizes(group);
 	group->count = sweep_depth(sweep);
-	while (group->number < sweep->num_groups && !is_left_out(group)) {
-		run_group(group);
-		group->number++;
+	for (; group->number < sweep->num_groups; group->number++) {
+		/* Nobody is left out while it is still in a step. */
+		if (sweep->num_tables > 0)
+			seat_barrier(seat);
+		if (!is_left_out(group))
+			run_group(group);
 	}
 	shunt_exchange_destroy(group->exchange);
 	shunt_group_destroy(group->tp);

@@ -199,6 +199,9 @@ void trial_create(
 			reference_send(
 				&step->job, step->place, &step->expected_sent),
 		"no memory");
+	/* A cached dispatch has no ids to drop. */
+	if (rule->cached)
+		step->expected_sent.dropped_choices = 0;
 }
 
 void trial_destroy(struct trial *step)
