@@ -77,17 +77,18 @@ DECODE_INLINE __m256 decode_load8(
 {
 	const char *at = q;
 	int nibbles;
+	__m128i bytes;
 
 	if (code == SHUNT_DTYPE_E2M1) {
 		memcpy(&nibbles, at + i / 2, sizeof(nibbles));
 		return decode_e2m1_x8(_mm_cvtsi32_si128(nibbles));
 	}
+	bytes = _mm_loadl_epi64((const void *)(at + i));
 	if (code == SHUNT_DTYPE_E4M3FN)
-		return decode_e4m3fn_x8(
-			_mm_loadl_epi64((const void *)(at + i)));
+		return decode_e4m3fn_x8(bytes);
 	if (code == SHUNT_DTYPE_E5M2)
-		return decode_e5m2_x8(_mm_loadl_epi64((const void *)(at + i)));
-	return decode_i8_x8(_mm_loadl_epi64((const void *)(at + i)));
+		return decode_e5m2_x8(bytes);
+	return decode_i8_x8(bytes);
 }
 
 #endif

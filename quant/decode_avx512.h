@@ -74,19 +74,20 @@ DECODE_INLINE __m512 decode_load_lanes(
 	enum shunt_dtype code, const void *q, int64_t i, __mmask16 lanes)
 {
 	const char *at = q;
-	__mmask16 bytes = lanes;
+	unsigned int count;
+	__m128i bytes;
 
 	if (code == SHUNT_DTYPE_E2M1) {
-		bytes = (__mmask16)((1u << ((__builtin_popcount(lanes) + 1) /
-					     2)) -
-				    1);
-		return decode_e2m1_x16(_mm_maskz_loadu_epi8(bytes, at + i / 2));
+		count = (unsigned int)__builtin_popcount(lanes);
+		lanes = (__mmask16)((1u << (count + 1) / 2) - 1);
+		return decode_e2m1_x16(_mm_maskz_loadu_epi8(lanes, at + i / 2));
 	}
+	bytes = _mm_maskz_loadu_epi8(lanes, at + i);
 	if (code == SHUNT_DTYPE_E4M3FN)
-		return decode_e4m3fn_x16(_mm_maskz_loadu_epi8(bytes, at + i));
+		return decode_e4m3fn_x16(bytes);
 	if (code == SHUNT_DTYPE_E5M2)
-		return decode_e5m2_x16(_mm_maskz_loadu_epi8(bytes, at + i));
-	return decode_i8_x16(_mm_maskz_loadu_epi8(bytes, at + i));
+		return decode_e5m2_x16(bytes);
+	return decode_i8_x16(bytes);
 }
 
 #endif

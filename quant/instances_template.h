@@ -91,25 +91,3 @@ INSTANCES(SHUNT_DTYPE_BF16, bf16)
 	}
 #define ROW_KERNELS  INSTANCES_TABLE(row, ROW_GROUPS)
 #define BACK_KERNELS INSTANCES_TABLE(back, BACK_GROUPS)
-
-/* INT8 by plain arguments. */
-#define INT8_ROW(dtype, type)                                               \
-	static void int8_row_##type(int8_t *q, float *scale, const void *x, \
-		const float *smooth, int64_t hidden,                        \
-		struct quant_tally *tally)                                  \
-	{                                                                   \
-		const struct quant_row row = {                              \
-			.q = q,                                             \
-			.scales = scale,                                    \
-			.x = x,                                             \
-			.smooth = smooth,                                   \
-			.hidden = hidden,                                   \
-			.tally = tally,                                     \
-		};                                                          \
-                                                                            \
-		row_i8_##type(&row);                                        \
-	}
-
-INT8_ROW(SHUNT_DTYPE_F32, f32)
-INT8_ROW(SHUNT_DTYPE_F16, f16)
-INT8_ROW(SHUNT_DTYPE_BF16, bf16)

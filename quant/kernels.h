@@ -19,10 +19,6 @@
 
 struct quant_kernels {
 	const char *name;
-	/* INT8 by plain arguments; scales and counts as of the others. */
-	void (*int8_row[QUANT_NUM_DTYPES])(int8_t *q, float *scale,
-		const void *x, const float *smooth, int64_t hidden,
-		struct quant_tally *tally);
 	quant_row_fn *row[QUANT_NUM_MODES][QUANT_NUM_FORMS][QUANT_NUM_DTYPES];
 	quant_codes_fn
 		*back[QUANT_NUM_MODES][QUANT_NUM_FORMS][QUANT_NUM_DTYPES];

@@ -309,7 +309,6 @@ QUANT_INLINE void span_decode(enum shunt_dtype dtype, enum shunt_dtype code,
 
 const struct quant_kernels quant_kernels_avx2 = {
 	.name = "avx2",
-	.int8_row = QUANT_TABLE(int8_row),
 	.row = ROW_KERNELS,
 	.back = BACK_KERNELS,
 	.scatter = scatter_copy,

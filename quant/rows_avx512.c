@@ -300,7 +300,6 @@ QUANT_INLINE void span_decode(enum shunt_dtype dtype, enum shunt_dtype code,
 
 const struct quant_kernels quant_kernels_avx512 = {
 	.name = "avx512",
-	.int8_row = QUANT_TABLE(int8_row),
 	.row = ROW_KERNELS,
 	.back = BACK_KERNELS,
 	.scatter = scatter_copy,

@@ -44,7 +44,6 @@ PLAIN void span_decode(enum shunt_dtype dtype, enum shunt_dtype code,
 
 const struct quant_kernels quant_kernels_scalar = {
 	.name = "scalar",
-	.int8_row = QUANT_TABLE(int8_row),
 	.row = ROW_KERNELS,
 	.back = BACK_KERNELS,
 	.scatter = scatter_copy,

@@ -1,5 +1,5 @@
 /*
- * The row kernels: every instruction set of this machine against the
+ * The row kernels of int8: every instruction set of this machine against the
  * reference, to the bit, over inputs that end where memory ends.
  */
 #include <setjmp.h>
@@ -117,8 +117,14 @@ static void check_row_by(struct bench *bench,
 	if (row->smooth)
 		smooth = fence_put(
 			&bench->smooth, row->smooth, count * sizeof(float), 0);
-	kernels->int8_row[row->dtype](
-		out, &out_scale, x, smooth, row->hidden, &found);
+	kernels->row[SHUNT_QUANT_INT8][0][row->dtype](&(struct quant_row){
+		.q = out,
+		.scales = &out_scale,
+		.x = x,
+		.smooth = smooth,
+		.hidden = row->hidden,
+		.tally = &found,
+	});
 	moat_check(&bench->q);
 	if (memcmp(out, q, count) || to_bits(out_scale) != to_bits(scale))
 		fail_msg("%s: type %d, H %lld: scale %a, want %a",
@@ -328,8 +334,14 @@ static void ties_go_to_the_even_neighbour(void **state)
 
 		if (!kernels)
 			continue;
-		kernels->int8_row[SHUNT_DTYPE_F32](
-			q, &scale, x, NULL, 256, &tally);
+		kernels->row[SHUNT_QUANT_INT8][0][SHUNT_DTYPE_F32](
+			&(struct quant_row){
+				.q = q,
+				.scales = &scale,
+				.x = x,
+				.hidden = 256,
+				.tally = &tally,
+			});
 		assert_true(scale == 1.0f);
 		for (int i = 0; i < 255; i++) {
 			assert_int_equal(q[i] & 1, 0);

@@ -168,8 +168,14 @@ static void traps_of_the_caller_are_off_inside(void **state)
 	(void)state;
 	assert_true(feenableexcept(FE_DIVBYZERO | FE_INVALID) >= 0);
 	caller = fpenv_enter();
-	quant_kernels_scalar.int8_row[SHUNT_DTYPE_F32](
-		&q, &scale, &x, NULL, 1, &tally);
+	quant_kernels_scalar.row[SHUNT_QUANT_INT8][0][SHUNT_DTYPE_F32](
+		&(struct quant_row){
+			.q = &q,
+			.scales = &scale,
+			.x = &x,
+			.hidden = 1,
+			.tally = &tally,
+		});
 	fpenv_leave(&caller);
 	assert_int_equal(fegetexcept(), FE_DIVBYZERO | FE_INVALID);
 	fedisableexcept(FE_ALL_EXCEPT);
