@@ -13,6 +13,7 @@
 #include "progress.h"
 #include "report.h"
 #include "results.h"
+#include "setup.h"
 #include "shared.h"
 
 /* Blocks that the timed steps are cut into. */
@@ -32,117 +33,9 @@ struct session {
 
 /* ---- preparing -------------------------------------------------------- */
 
-static void set_config(struct bench *bench)
-{
-	const struct options *options = &bench->options;
-	struct shunt_exchange_config *config = &bench->config;
-	int64_t most = load_most_rows(&bench->load, &options->routing);
-
-	*config = (struct shunt_exchange_config)SHUNT_EXCHANGE_CONFIG_INIT;
-	config->max_tokens = options->num_tokens;
-	config->hidden = options->hidden;
-	config->topk = options->topk;
-	config->num_experts = options->num_experts;
-	config->dtype = (enum shunt_dtype)options->dtype;
-	config->expert_dtype = (enum shunt_dtype)options->expert_dtype;
-	config->quant = (enum shunt_quant)options->quant;
-	config->layout = (enum shunt_layout)options->layout;
-	config->algorithm = (enum shunt_algorithm)options->algorithm;
-	config->distinct_experts = true;
-	config->depth = (int32_t)options->depth;
-	/* 0 would mean the worst case. */
-	if (!options->worst_rows)
-		config->max_recv_rows = most > 0 ? most : 1;
-}
-
-static void set_expert(struct bench *bench)
-{
-	bench->expert = (struct expert){
-		.hidden = bench->config.hidden,
-		.sent = bench->config.quant == SHUNT_QUANT_INT8
-				? SHUNT_DTYPE_I8
-				: bench->config.dtype,
-		.dtype = bench->config.expert_dtype,
-	};
-}
-
-static void set_floor(struct bench *bench)
-{
-	int64_t hidden = bench->config.hidden;
-
-	bench->floor = (struct floor){
-		.load = &bench->load,
-		.depth = bench->options.depth,
-		.most_rows =
-			load_most_rows(&bench->load, &bench->options.routing),
-		.sent_bytes = hidden * expert_element_bytes(bench->expert.sent),
-		.expert_bytes =
-			hidden * expert_element_bytes(bench->expert.dtype),
-		.scales = bench->config.quant == SHUNT_QUANT_INT8,
-		.one_process = bench->options.launch == LAUNCH_THREADS,
-	};
-}
-
 static int fail(const char *what)
 {
 	fprintf(stderr, "shunt bench: %s: %s\n", what, strerror(errno));
-	return COMMAND_FAILED;
-}
-
-static int fail_memory(const char *what)
-{
-	fprintf(stderr,
-		"shunt bench: no memory for %s: %s; %lld MiB are available. "
-		"Fewer --ranks, --tokens or a smaller --hidden need less\n",
-		what, strerror(errno),
-		(long long)(machine_available_bytes() >> 20));
-	return COMMAND_FAILED;
-}
-
-/* Memory that is reserved, but hardly touched yet. */
-static uint64_t own_bytes(const struct bench *bench)
-{
-	const struct floor *floor = &bench->floor;
-	uint64_t expected =
-		(uint64_t)(floor->most_rows * floor->sent_bytes +
-			   bench->load.num_tokens * floor->expert_bytes);
-	uint64_t bytes = bench->load.bytes + floor->bytes;
-
-	if (bench->options.check)
-		bytes +=
-			LOAD_STEPS * (uint64_t)bench->load.num_ranks * expected;
-	return bytes;
-}
-
-/* Asks the library for its opinion of the shape, and what the exchange takes
- * on all ranks together: each rank alone cannot see that they do not fit. */
-static int check_shape(const struct bench *bench)
-{
-	struct shunt_exchange_sizes sizes = SHUNT_EXCHANGE_SIZES_INIT;
-	int32_t num_ranks = (int32_t)bench->options.num_ranks;
-	uint64_t available = (uint64_t)machine_available_bytes();
-	uint64_t needed = own_bytes(bench);
-
-	for (int32_t rank = 0; rank < num_ranks; rank++) {
-		enum shunt_status status = shunt_exchange_query(
-			&bench->config, rank, num_ranks, &sizes);
-
-		if (status) {
-			fprintf(stderr, "shunt bench: %s: %s\n",
-				shunt_status_name(status),
-				shunt_error_message());
-			return COMMAND_USAGE;
-		}
-		needed += sizes.window_bytes + sizes.private_bytes;
-	}
-	if (needed <= available)
-		return COMMAND_OK;
-	fprintf(stderr,
-		"shunt bench: the job needs %llu MiB, %llu MiB are available. "
-		"Fewer --ranks, --tokens, a smaller --hidden or --depth, or no "
-		"--worst-rows need less\n",
-		(unsigned long long)(needed >> 20),
-		(unsigned long long)(available >> 20));
 	return COMMAND_FAILED;
 }
 
@@ -161,6 +54,10 @@ static bool map_results(struct session *session)
 		BENCH_NUM_SERIES * BENCH_NUM_PHASES *
 			(size_t)bench->options.num_iterations,
 		num_ranks * sizeof(int64_t));
+	size_t waits = shared_reserve(&layout, BENCH_NUM_PHASES * num_ranks,
+		(size_t)bench->shape.num_ranks * sizeof(int64_t));
+	size_t texts = shared_reserve(&layout,
+		bench->options.stats ? num_ranks : 0, BENCH_TEXT_BYTES);
 
 	session->memory = shared_map(&layout);
 	if (!session->memory)
@@ -170,6 +67,8 @@ static bool map_results(struct session *session)
 	bench->num_failures = shared_at(session->memory, failures);
 	bench->ranks = shared_at(session->memory, ranks);
 	bench->times = shared_at(session->memory, times);
+	bench->waits = shared_at(session->memory, waits);
+	bench->texts = shared_at(session->memory, texts);
 	barrier_init(bench->barrier, (int32_t)num_ranks,
 		(int)num_ranks > bench->machine.num_cores);
 	return true;
@@ -198,19 +97,12 @@ static int prepare(struct session *session)
 	machine_read(&bench->machine);
 	bench->pinned = bench->options.num_ranks <= bench->machine.num_cores;
 	bench->num_rounds = iterations < ROUNDS ? iterations : ROUNDS;
-	if (!load_init(&bench->load, &bench->options))
-		return fail_memory("the inputs");
-	set_config(bench);
-	set_expert(bench);
-	set_floor(bench);
-	if (!floor_init(&bench->floor))
-		return fail_memory("the floor");
-	status = check_shape(bench);
+	status = setup(bench);
 	if (status)
 		return status;
 	bench->num_steps = rank_num_steps(bench);
 	if (!map_results(session))
-		return fail_memory("the results");
+		return setup_fail_memory("the results");
 	if (!choose_meeting(bench))
 		return fail("cannot take a port of 127.0.0.1");
 	return COMMAND_OK;
@@ -223,9 +115,7 @@ static void clear_up(struct session *session)
 	if (bench->meeting[0])
 		rendezvous_close(&bench->rendezvous);
 	shared_unmap(session->memory, session->memory_bytes);
-	if (bench->floor.memory)
-		floor_fini(&bench->floor);
-	load_fini(&bench->load);
+	setup_undo(bench);
 	options_fini(&bench->options);
 }
 

@@ -19,7 +19,9 @@
 #include "load.h"
 #include "machine.h"
 #include "options.h"
+#include "plan.h"
 #include "rendezvous.h"
+#include "shape.h"
 
 enum bench_phase { BENCH_DISPATCH, BENCH_COMBINE, BENCH_NUM_PHASES };
 
@@ -34,7 +36,11 @@ struct bench_rank {
 	_Atomic int32_t failure; /* 0: none; else the n-th rank to fail */
 	char message[1024];      /* of the failure */
 	uint64_t digest;
+	struct shunt_stats stats; /* with --stats */
 };
+
+/* Room for what shunt_stats_text() says of a rank. */
+#define BENCH_TEXT_BYTES (INT64_C(1) << 20)
 
 struct bench {
 	struct options options;
@@ -43,7 +49,9 @@ struct bench {
 	struct rendezvous rendezvous;
 	char meeting[64]; /* the rendezvous of the world config */
 	bool pinned;
+	struct shape shape;
 	struct load load;
+	struct plan plan;
 	struct floor floor;
 	struct expert expert;
 	int64_t num_rounds; /* blocks that the timed steps come in */
@@ -53,6 +61,8 @@ struct bench {
 	_Atomic int32_t *num_failures;
 	struct bench_rank *ranks;
 	int64_t *times; /* ns; see bench_time() */
+	int64_t *waits; /* us; see bench_waits() */
+	char *texts;    /* (rank, BENCH_TEXT_BYTES) */
 };
 
 /* Where a rank puts the time of one iteration. */
@@ -64,6 +74,15 @@ static inline int64_t *bench_time(const struct bench *bench, int series,
 		      iteration;
 
 	return &bench->times[row * bench->options.num_ranks + rank];
+}
+
+/* Where performance_info of a rank's timed steps adds up: (W). */
+static inline int64_t *bench_waits(
+	const struct bench *bench, int phase, int32_t rank)
+{
+	int64_t row = (int64_t)phase * bench->shape.num_members + rank;
+
+	return bench->waits + row * bench->shape.num_ranks;
 }
 
 /* The life of a rank; `context` is the struct bench. Returns an exit status;

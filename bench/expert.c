@@ -1,33 +1,24 @@
 /* The toy expert; expert.h says what it does. */
 #include "expert.h"
 
-int64_t expert_element_bytes(enum shunt_dtype dtype)
-{
-	switch (dtype) {
-	case SHUNT_DTYPE_F32:
-		return 4;
-	case SHUNT_DTYPE_I8:
-		return 1;
-	default:
-		return 2;
-	}
-}
-
 /* One byte made of element i, all of whose bits have a part in it. */
 static inline uint8_t fold(enum shunt_dtype dtype, const void *row, int64_t i)
 {
 	uint32_t bits;
 
 	switch (dtype) {
-	case SHUNT_DTYPE_I8:
-		return ((const uint8_t *)row)[i];
 	case SHUNT_DTYPE_F32:
 		bits = ((const uint32_t *)row)[i];
 		bits ^= bits >> 16;
 		break;
-	default:
+	case SHUNT_DTYPE_F16:
 		bits = ((const uint16_t *)row)[i];
 		break;
+	case SHUNT_DTYPE_E2M1:
+		bits = ((const uint8_t *)row)[i / 2];
+		return (uint8_t)(i % 2 ? bits >> 4 : bits << 4 | bits >> 4);
+	default:
+		return ((const uint8_t *)row)[i];
 	}
 	return (uint8_t)(bits ^ (bits >> 8));
 }
@@ -67,25 +58,27 @@ static inline __attribute__((always_inline)) void map_to(
 	const void *row, void *y)
 {
 	switch (self->sent) {
-	case SHUNT_DTYPE_I8:
-		map_row(SHUNT_DTYPE_I8, dtype, self->hidden, mix, row, y);
-		return;
 	case SHUNT_DTYPE_F32:
 		map_row(SHUNT_DTYPE_F32, dtype, self->hidden, mix, row, y);
 		return;
-	default:
+	case SHUNT_DTYPE_F16:
+	case SHUNT_DTYPE_BF16:
 		map_row(SHUNT_DTYPE_F16, dtype, self->hidden, mix, row, y);
+		return;
+	case SHUNT_DTYPE_E2M1:
+		map_row(SHUNT_DTYPE_E2M1, dtype, self->hidden, mix, row, y);
+		return;
+	default:
+		map_row(SHUNT_DTYPE_I8, dtype, self->hidden, mix, row, y);
 		return;
 	}
 }
 
-void expert_row(
-	void *context, int64_t expert, const void *row, float scale, void *y)
+void expert_row(const struct expert *self, int64_t expert, int32_t tp,
+	const void *row, void *y)
 {
-	const struct expert *self = context;
-	uint8_t mix = (uint8_t)(expert * 37);
+	uint8_t mix = (uint8_t)(expert * 37 + tp * 91);
 
-	(void)scale;
 	switch (self->dtype) {
 	case SHUNT_DTYPE_F32:
 		map_to(self, SHUNT_DTYPE_F32, mix, row, y);

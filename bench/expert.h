@@ -1,7 +1,8 @@
 /*
  * The toy expert: turns a row that it was sent into a row of its own, by a
- * fixed pattern of bits that depends on the expert. Cheap, finite, and made of
- * integer operations only, so that it has the same bits everywhere.
+ * fixed pattern of bits that depends on the expert and on its place in the TP
+ * group. Cheap, finite, and made of integer operations only, so that it has
+ * the same bits everywhere. Scales have no part in it.
  */
 #ifndef BENCH_EXPERT_H
 #define BENCH_EXPERT_H
@@ -12,16 +13,12 @@
 
 struct expert {
 	int64_t hidden;
-	enum shunt_dtype sent;  /* of the rows that come: dtype of x, or I8 */
-	enum shunt_dtype dtype; /* of the rows that go */
+	enum shunt_dtype sent;  /* of the rows that come */
+	enum shunt_dtype dtype; /* of the rows that go: F32, F16, BF16 */
 };
 
-/* Bytes of an element. */
-int64_t expert_element_bytes(enum shunt_dtype dtype);
-
-/* Writes the row y of `expert` for `row`. `context` is a struct expert; the
- * form is that of the reference's experts. The scale has no part in it. */
-void expert_row(
-	void *context, int64_t expert, const void *row, float scale, void *y);
+/* Writes the row y of `expert` for `row`; `tp` is the EP group. */
+void expert_row(const struct expert *self, int64_t expert, int32_t tp,
+	const void *row, void *y);
 
 #endif

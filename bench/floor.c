@@ -2,31 +2,62 @@
 #include "floor.h"
 #include "shared.h"
 
-static int64_t window(const struct floor *floor, int64_t step, int32_t rank)
+/* ---- memory ----------------------------------------------------------- */
+
+static int64_t window(const struct floor *floor, int64_t step, int32_t member)
 {
-	return (rank * floor->depth + step % floor->depth) * floor->most_rows;
+	return member * floor->depth + step % floor->depth;
 }
 
-uint8_t *floor_sent(const struct floor *floor, int64_t step, int32_t rank)
+uint8_t *floor_sent(const struct floor *floor, int64_t step, int32_t member)
 {
-	return floor->sent + window(floor, step, rank) * floor->sent_bytes;
+	return floor->sent + window(floor, step, member) * floor->sent_rows *
+				     floor->plan->row_bytes;
 }
 
-uint8_t *floor_experts(const struct floor *floor, int64_t step, int32_t rank)
+uint8_t *floor_experts(const struct floor *floor, int64_t step, int32_t member)
 {
-	return floor->experts + window(floor, step, rank) * floor->expert_bytes;
+	return floor->experts + window(floor, step, member) * floor->seen_rows *
+					floor->plan->home_bytes;
+}
+
+static uint32_t *scales_at(
+	const struct floor *floor, int64_t step, int32_t member)
+{
+	return floor->scales + window(floor, step, member) * floor->seen_rows *
+				       floor->scale_words;
+}
+
+static void set_sizes(struct floor *floor)
+{
+	const struct plan *plan = floor->plan;
+
+	floor->seen_rows = plan->most_rows;
+	for (int32_t r = 0; plan->capacity && r < plan->load->shape->num_ranks;
+		r++)
+		if (plan->capacity[r] > floor->seen_rows)
+			floor->seen_rows = plan->capacity[r];
+	floor->sent_rows = floor->seen_rows;
+	if (plan->indexed)
+		floor->sent_rows =
+			plan->load->num_tokens * plan_kept_rows(plan);
+	floor->scale_words = (plan->scale_bytes + 3) / 4;
 }
 
 bool floor_init(struct floor *floor)
 {
 	struct shared_layout layout = {.one_process = floor->one_process};
-	size_t rows = (size_t)floor->load->num_ranks * (size_t)floor->depth *
-		      (size_t)floor->most_rows;
-	size_t sent = shared_reserve(&layout, rows, (size_t)floor->sent_bytes);
-	size_t experts =
-		shared_reserve(&layout, rows, (size_t)floor->expert_bytes);
-	size_t scale = shared_reserve(&layout, rows, sizeof(float));
+	size_t windows = (size_t)floor->plan->load->shape->num_members *
+			 (size_t)floor->depth;
+	size_t sent, experts, scales;
 
+	set_sizes(floor);
+	sent = shared_reserve(&layout, windows * (size_t)floor->sent_rows,
+		(size_t)floor->plan->row_bytes);
+	experts = shared_reserve(&layout, windows * (size_t)floor->seen_rows,
+		(size_t)floor->plan->home_bytes);
+	scales = shared_reserve(&layout, windows * (size_t)floor->seen_rows,
+		(size_t)floor->scale_words * 4);
 	floor->memory = shared_map(&layout);
 	if (!floor->memory)
 		return false;
@@ -34,7 +65,7 @@ bool floor_init(struct floor *floor)
 	floor->num_copies = copies_list(floor->copies);
 	floor->sent = shared_at(floor->memory, sent);
 	floor->experts = shared_at(floor->memory, experts);
-	floor->scale = shared_at(floor->memory, scale);
+	floor->scales = shared_at(floor->memory, scales);
 	return true;
 }
 
@@ -44,8 +75,23 @@ void floor_fini(struct floor *floor)
 	floor->memory = NULL;
 }
 
-/* Reads bytes that no copy has read. */
-static void read_only(const uint8_t *from, int64_t num_bytes)
+int64_t floor_most_terms(const struct floor *floor)
+{
+	/* The rows, and shared_x, ori_x and the residual. */
+	return plan_num_targets(floor->plan) + 3;
+}
+
+int64_t floor_widest_row(const struct floor *floor)
+{
+	const struct plan *plan = floor->plan;
+	int64_t widest = plan->row_bytes;
+
+	if (plan->home_bytes > widest)
+		widest = plan->home_bytes;
+	return plan->load->out_bytes > widest ? plan->load->out_bytes : widest;
+}
+
+void floor_touch(const uint8_t *from, int64_t num_bytes)
 {
 	uint64_t sum = 0;
 
@@ -54,73 +100,240 @@ static void read_only(const uint8_t *from, int64_t num_bytes)
 	__asm__ volatile("" : : "r"(sum));
 }
 
+/* ---- dispatch --------------------------------------------------------- */
+
+/* A token on its way: what was sent of it so far. */
+struct sending {
+	const struct copies *copies;
+	const uint8_t *token;
+	int64_t whole, bytes; /* of the token, of a row */
+	int64_t num_pieces, num_sent;
+};
+
 /*
- * Writes one token's rows. A quantized row is shorter than the token: the
- * copies take turns at the pieces of the token, so that together they read
- * all of it, and what is left over is read in the end.
+ * A quantized row is shorter than the token: the copies take turns at the
+ * pieces of the token, so that together they read all of it, and what is left
+ * over is read in the end.
  */
-static void send_token(const struct floor *floor, const struct copies *copies,
-	const uint8_t *token, int64_t step, const struct load_target *targets)
+static void send_row(struct sending *sending, uint8_t *to)
 {
-	int64_t whole = floor->load->x_row_bytes;
-	int64_t bytes = floor->sent_bytes;
-	int64_t num_pieces = (whole + bytes - 1) / bytes;
-	int64_t num_sent = 0;
+	int64_t from = sending->num_sent % sending->num_pieces * sending->bytes;
 
-	for (int64_t k = 0; k < floor->load->topk; k++) {
-		int64_t from = num_sent % num_pieces * bytes;
-		int64_t row;
+	if (from > sending->whole - sending->bytes)
+		from = sending->whole - sending->bytes;
+	sending->copies->copy(
+		to, sending->token + from, (size_t)sending->bytes);
+	sending->num_sent++;
+}
 
-		if (targets[k].rank < 0)
+static void read_rest(const struct sending *sending)
+{
+	int64_t read = sending->num_sent * sending->bytes;
+
+	if (sending->num_sent > 0 && sending->num_sent < sending->num_pieces)
+		floor_touch(sending->token + read, sending->whole - read);
+}
+
+static void write_scales(const struct floor *floor, int64_t step,
+	const struct plan_target *target)
+{
+	uint32_t *scales = scales_at(floor, step, target->member) +
+			   target->row * floor->scale_words;
+
+	for (int64_t i = 0; i < floor->scale_words; i++)
+		scales[i] = 1;
+}
+
+/* INDEXED: the token's rows stay here, one for all or one for each place. */
+static void keep_token(const struct floor_work *work, struct sending *sending,
+	int64_t step, int64_t t, const struct plan_target *targets)
+{
+	const struct floor *floor = work->floor;
+	const struct plan *plan = floor->plan;
+	int32_t tp = plan->load->shape->num_tp;
+	int64_t kept = plan_kept_rows(plan);
+	uint8_t *row = floor_sent(floor, step, work->member) +
+		       t * kept * plan->row_bytes;
+
+	for (int64_t i = 0; i < plan_num_targets(plan); i += tp) {
+		if (targets[i].member < 0)
 			continue;
-		row = window(floor, step, targets[k].rank) + targets[k].row;
-		if (from > whole - bytes)
-			from = whole - bytes;
-		copies->copy(
-			floor->sent + row * bytes, token + from, (size_t)bytes);
-		if (floor->scales)
-			floor->scale[row] = 1;
-		num_sent++;
+		if (!plan->varies && sending->num_sent > 0)
+			return;
+		send_row(sending, row);
+		row += plan->row_bytes;
 	}
-	if (num_sent > 0 && num_sent < num_pieces)
-		read_only(token + num_sent * bytes, whole - num_sent * bytes);
 }
 
-void floor_dispatch(const struct floor *floor, int variant, int64_t step,
-	int32_t rank, const struct load_target *targets)
+static void send_token(const struct floor_work *work, int variant, int64_t step,
+	int64_t t, const struct plan_target *targets)
 {
-	const struct load *load = floor->load;
-	const struct copies *copies = &floor->copies[variant];
-	const uint8_t *token = load_x(load, step, rank);
+	const struct floor *floor = work->floor;
+	const struct plan *plan = floor->plan;
+	const struct load *load = plan->load;
+	struct sending sending = {
+		.copies = &floor->copies[variant],
+		.token = (const uint8_t *)load_at(
+				 load, LOAD_X, step, work->member) +
+			 t * load->x_row_bytes,
+		.whole = load->x_row_bytes,
+		.bytes = plan->row_bytes,
+		.num_pieces = (load->x_row_bytes + plan->row_bytes - 1) /
+			      plan->row_bytes,
+	};
 
-	for (int64_t t = 0; t < load->num_tokens; t++)
-		send_token(floor, copies, token + t * load->x_row_bytes, step,
-			targets + t * load->topk);
-	copies->finish();
+	for (int64_t i = 0; i < plan_num_targets(plan); i++) {
+		if (targets[i].member < 0)
+			continue;
+		if (!plan->indexed)
+			send_row(&sending,
+				floor_sent(floor, step, targets[i].member) +
+					targets[i].row * plan->row_bytes);
+		write_scales(floor, step, &targets[i]);
+	}
+	if (plan->indexed)
+		keep_token(work, &sending, step, t, targets);
+	read_rest(&sending);
 }
 
-void floor_combine(const struct floor *floor, int variant, int64_t step,
-	const struct load_target *targets, const uint8_t **rows, uint8_t *out)
+/* Zeros, at the end of the window. */
+static void fill_zeros(const struct floor_work *work, int variant, int64_t step)
 {
-	const struct load *load = floor->load;
-	const struct copies *copies = &floor->copies[variant];
+	const struct floor *floor = work->floor;
+	const struct plan *plan = floor->plan;
+	int64_t zeros = work->zero_rows[step % LOAD_STEPS];
+	uint8_t *sent = floor_sent(floor, step, work->member);
 
-	for (int64_t t = 0; t < load->num_tokens; t++) {
-		int64_t num_rows = 0;
+	for (int64_t i = 0; i < zeros; i++) {
+		struct plan_target target = {
+			work->member, (int32_t)(floor->seen_rows - zeros + i)};
 
-		for (int64_t k = 0; k < load->topk; k++) {
-			const struct load_target *to =
-				&targets[t * load->topk + k];
+		if (!plan->indexed)
+			floor->copies[variant].merge(
+				sent + target.row * plan->row_bytes, NULL, 0,
+				(size_t)plan->row_bytes);
+		write_scales(floor, step, &target);
+	}
+}
 
-			if (to->rank >= 0)
-				rows[num_rows++] =
-					floor->experts +
-					(window(floor, step, to->rank) +
-						to->row) *
-						floor->expert_bytes;
-		}
-		copies->merge(out + t * floor->expert_bytes, rows, num_rows,
-			(size_t)floor->expert_bytes);
+void floor_dispatch(const struct floor_work *work, int variant, int64_t step,
+	const struct plan_target *targets)
+{
+	const struct plan *plan = work->floor->plan;
+	const uint8_t *x_scales =
+		load_at(plan->load, LOAD_X_SCALES, step, work->member);
+
+	for (int64_t t = 0; t < plan->load->num_tokens; t++)
+		send_token(work, variant, step, t,
+			targets + t * plan_num_targets(plan));
+	if (x_scales)
+		floor_touch(x_scales,
+			plan->load->num_tokens * plan->load->x_scale_bytes);
+	fill_zeros(work, variant, step);
+	work->floor->copies[variant].finish();
+}
+
+/* ---- combine ---------------------------------------------------------- */
+
+/* Writes `bytes` bytes that are made of the first ones of `from`. */
+static void copy_over(const struct copies *copies, uint8_t *to, int64_t bytes,
+	const uint8_t *from, int64_t from_bytes)
+{
+	for (int64_t done = 0; done < bytes; done += from_bytes)
+		copies->copy(to + done, from,
+			(size_t)(bytes - done < from_bytes ? bytes - done
+							   : from_bytes));
+}
+
+/*
+ * Reads `count` rows of `bytes` and writes one of `out_bytes`. What is wider
+ * than out goes to the scratch row, which stays in the cache; what out has
+ * more is made of a row that was just read.
+ */
+static void merge_rows(const struct floor_work *work,
+	const struct copies *copies, int64_t count, uint8_t *out)
+{
+	int64_t bytes = work->floor->plan->home_bytes;
+	int64_t out_bytes = work->floor->plan->load->out_bytes;
+	int64_t both = bytes < out_bytes ? bytes : out_bytes;
+
+	if (count == 0)
+		both = out_bytes;
+	copies->merge(out, work->rows, count, (size_t)both);
+	if (count == 0 || bytes == out_bytes)
+		return;
+	if (bytes < out_bytes) {
+		copy_over(copies, out + both, out_bytes - both, work->rows[0],
+			bytes);
+		return;
+	}
+	for (int64_t i = 0; i < count; i++)
+		work->rows[i] += both;
+	copies->merge(work->scratch, work->rows, count, (size_t)(bytes - both));
+}
+
+/* A row that is added besides: among the others if it is as wide. */
+static void add_given(const struct floor_work *work, const uint8_t *row,
+	int64_t bytes, int64_t *count)
+{
+	if (bytes == work->floor->plan->home_bytes)
+		work->rows[(*count)++] = row;
+	else
+		floor_touch(row, bytes);
+}
+
+static int64_t list_rows(const struct floor_work *work, int64_t step,
+	const struct plan_target *targets)
+{
+	const struct floor *floor = work->floor;
+	int64_t count = 0;
+
+	for (int64_t i = 0; i < plan_num_targets(floor->plan); i++)
+		if (targets[i].member >= 0)
+			work->rows[count++] =
+				floor_experts(floor, step, targets[i].member) +
+				targets[i].row * floor->plan->home_bytes;
+	return count;
+}
+
+static void list_given(
+	const struct floor_work *work, int64_t step, int64_t t, int64_t *count)
+{
+	const struct plan *plan = work->floor->plan;
+	const struct load *load = plan->load;
+	const uint8_t *shared_x =
+		load_at(load, LOAD_SHARED_X, step, work->member);
+	const uint8_t *ori_x = load_at(load, LOAD_ORI_X, step, work->member);
+	const uint8_t *residual =
+		load_at(load, LOAD_RESIDUAL, step, work->member);
+
+	if (shared_x && load_is_active(load, step, work->member, t))
+		add_given(work, shared_x + t * load->expert_bytes,
+			load->expert_bytes, count);
+	if (ori_x && plan_reads_ori_x(plan, step, work->member, t))
+		add_given(work, ori_x + t * load->expert_bytes,
+			load->expert_bytes, count);
+	if (residual)
+		add_given(work, residual + t * load->out_bytes, load->out_bytes,
+			count);
+}
+
+void floor_combine(const struct floor_work *work, int variant, int64_t step,
+	const struct plan_target *targets)
+{
+	const struct plan *plan = work->floor->plan;
+	const struct copies *copies = &work->floor->copies[variant];
+	int64_t bytes = plan->load->out_bytes;
+
+	for (int64_t t = 0; t < plan->load->num_tokens; t++) {
+		int64_t count = list_rows(
+			work, step, targets + t * plan_num_targets(plan));
+
+		list_given(work, step, t, &count);
+		merge_rows(work, copies, count, work->out + t * bytes);
+		if (plan->norm)
+			copies->copy(work->norm_out + t * bytes, work->scratch,
+				(size_t)bytes);
 	}
 	copies->finish();
 }

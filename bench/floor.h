@@ -1,10 +1,12 @@
 /*
  * The floor: what it takes to move the bytes of a step with plain copies.
  *
- * A rank's dispatch reads each of its tokens once and writes each row that
- * the routing asks for once, to the place where it lies in the receiver's
- * memory. Its combine reads the rows of its choices from where the experts
- * would have left them, once, and writes each token once. The memory is
+ * A member's dispatch reads each of its tokens once and writes each row that
+ * the routing asks for once, with its scales, to the place where it lies in
+ * the receiver's memory; with INDEXED each token's row once, in its own. Rows
+ * that must become zero it fills itself. Its combine reads the rows of its
+ * choices from where the experts would have left them, once, as wide as they
+ * travel, and what else is added, and writes each token once. The memory is
  * shared, of the real sizes, and alternates between as many windows as the
  * exchange has, so that caches are as warm or cold as in a real step.
  */
@@ -15,39 +17,56 @@
 #include <stdint.h>
 
 #include "copies.h"
-#include "load.h"
+#include "plan.h"
 
 struct floor {
-	const struct load *load;
+	const struct plan *plan;
 	struct copies copies[COPIES_MAX];
 	int num_copies;
-	int64_t depth, most_rows;
-	int64_t sent_bytes;   /* of a row that travels, without its scale */
-	int64_t expert_bytes; /* of an expert's row */
-	bool scales;
+	int64_t depth;
 	bool one_process; /* all ranks are threads */
-	/* (rank, window, row): */
+	/* Rows of a window: those sent, and those that experts see. */
+	int64_t sent_rows, seen_rows;
+	int64_t scale_words; /* of a row, 4 bytes each */
+	/* (member, window, row): */
 	uint8_t *sent;
 	uint8_t *experts;
-	float *scale;
+	uint32_t *scales;
 	void *memory;
 	size_t bytes;
 };
 
-/* Reserves the memory; the other fields but `copies` are set already. False
- * with errno set. */
+/* One member's share of floor steps. */
+struct floor_work {
+	const struct floor *floor;
+	int32_t member;
+	const uint8_t **rows; /* scratch, with room for floor_most_terms() */
+	uint8_t *scratch;     /* a row of any kind */
+	uint8_t *out, *norm_out;
+	int64_t zero_rows[LOAD_STEPS];
+};
+
+/* Reserves the memory; plan, depth and one_process are set already. False with
+ * errno set. */
 bool floor_init(struct floor *floor);
 void floor_fini(struct floor *floor);
 
-/* One rank's share of a floor step; `targets` are those of load_place(). */
-void floor_dispatch(const struct floor *floor, int variant, int64_t step,
-	int32_t rank, const struct load_target *targets);
-/* `rows` has room for K pointers. */
-void floor_combine(const struct floor *floor, int variant, int64_t step,
-	const struct load_target *targets, const uint8_t **rows, uint8_t *out);
+int64_t floor_most_terms(const struct floor *floor);
+/* Bytes of the largest row. */
+int64_t floor_widest_row(const struct floor *floor);
 
-/* The window of a rank's step: rows as sent, and as the experts write them. */
-uint8_t *floor_sent(const struct floor *floor, int64_t step, int32_t rank);
-uint8_t *floor_experts(const struct floor *floor, int64_t step, int32_t rank);
+/* `targets` are those of plan_targets() for the step. */
+void floor_dispatch(const struct floor_work *work, int variant, int64_t step,
+	const struct plan_target *targets);
+void floor_combine(const struct floor_work *work, int variant, int64_t step,
+	const struct plan_target *targets);
+
+/* Reads bytes that no copy reads. */
+void floor_touch(const uint8_t *from, int64_t num_bytes);
+
+/* The window of a member's step: rows as sent, and as the experts write
+ * them. */
+uint8_t *floor_sent(const struct floor *floor, int64_t step, int32_t member);
+uint8_t *floor_experts(const struct floor *floor, int64_t step, int32_t member);
 
 #endif

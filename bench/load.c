@@ -1,242 +1,206 @@
-/* What the ranks bring to their steps. */
+/* What the ranks bring to their steps: where it lies. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "expert.h"
 #include "load.h"
-#include "random.h"
 #include "shared.h"
 
-enum {
-	PURPOSE_X = 2,
-	PURPOSE_WEIGHTS,
-	PURPOSE_MASK,
-	PURPOSE_DROP,
-	PURPOSE_SMOOTH
-};
+int64_t load_bytes_of(enum shunt_dtype dtype, int64_t count)
+{
+	switch (dtype) {
+	case SHUNT_DTYPE_NONE:
+		return 0;
+	case SHUNT_DTYPE_F32:
+		return 4 * count;
+	case SHUNT_DTYPE_F16:
+	case SHUNT_DTYPE_BF16:
+		return 2 * count;
+	case SHUNT_DTYPE_E2M1:
+		return (count + 1) / 2;
+	default:
+		return count;
+	}
+}
 
 /* ---- where things are ------------------------------------------------- */
 
-static int64_t part(const struct load *load, int64_t step, int32_t rank)
+void *load_at(const struct load *load, enum load_field field, int64_t step,
+	int32_t member)
 {
-	return step % LOAD_STEPS * load->num_ranks + rank;
-}
+	const struct load_area *area = &load->fields[field];
+	int64_t part = step % LOAD_STEPS;
 
-uint8_t *load_x(const struct load *load, int64_t step, int32_t rank)
-{
-	return load->x + part(load, step, rank) * load->x_bytes;
-}
-
-int64_t *load_ids(const struct load *load, int64_t step, int32_t rank)
-{
-	return load->ids + part(load, step, rank) * load->num_choices;
-}
-
-float *load_weights(const struct load *load, int64_t step, int32_t rank)
-{
-	return load->weights + part(load, step, rank) * load->num_choices;
-}
-
-uint8_t *load_mask(const struct load *load, int64_t step, int32_t rank)
-{
-	if (!load->mask)
+	if (!area->base)
 		return NULL;
-	return load->mask + part(load, step, rank) * load->num_tokens;
+	if (load->one_routing && field >= LOAD_IDS)
+		part = 0;
+	part = part * load->shape->num_members + member;
+	return area->base + part * area->bytes;
 }
 
-static int32_t *counts_of(const struct load *load, int64_t step, int32_t rank)
+void *load_table(const struct load *load, enum load_table table)
 {
-	return load->counts + part(load, step, rank) * load->num_experts;
+	return load->tables[table].base;
 }
 
-/* The expert that a choice travels to, or -1. */
-static int64_t travels_to(
-	const struct load *load, int64_t step, int32_t rank, int64_t choice)
+static bool is_masked(
+	const struct load *load, int64_t step, int32_t member, int64_t choice)
 {
-	const uint8_t *mask = load_mask(load, step, rank);
+	const uint8_t *mask = load_at(load, LOAD_MASK, step, member);
 
-	if (mask && !mask[choice / load->topk])
-		return -1;
-	return load_ids(load, step, rank)[choice];
-}
-
-/* ---- drawing ---------------------------------------------------------- */
-
-static void draw_weights(
-	struct load *load, uint64_t seed, int64_t step, int32_t rank)
-{
-	struct random random = random_stream(seed, PURPOSE_WEIGHTS, step, rank);
-	float *weights = load_weights(load, step, rank);
-
-	for (int64_t i = 0; i < load->num_choices; i++)
-		weights[i] = (float)random_unit(&random);
-}
-
-static void draw_mask(struct load *load, const struct options *options,
-	int64_t step, int32_t rank)
-{
-	struct random random = random_stream(
-		(uint64_t)options->seed, PURPOSE_MASK, step, rank);
-	uint8_t *mask = load_mask(load, step, rank);
-
-	for (int64_t t = 0; mask && t < load->num_tokens; t++)
-		mask[t] = random_unit(&random) > options->mask;
-}
-
-static void drop_choices(struct load *load, const struct options *options,
-	int64_t step, int32_t rank)
-{
-	struct random random = random_stream(
-		(uint64_t)options->seed, PURPOSE_DROP, step, rank);
-	int64_t *ids = load_ids(load, step, rank);
-
-	if (options->drop <= 0)
-		return;
-	for (int64_t i = 0; i < load->num_choices; i++)
-		if (random_unit(&random) <= options->drop)
-			ids[i] = -1;
-}
-
-static void count_choices(struct load *load, int64_t step, int32_t rank)
-{
-	int32_t *counts = counts_of(load, step, rank);
-
-	for (int64_t i = 0; i < load->num_choices; i++) {
-		int64_t expert = travels_to(load, step, rank, i);
-
-		if (expert >= 0)
-			counts[expert]++;
-	}
-}
-
-static void draw_smooth(struct load *load, const struct options *options)
-{
-	struct random random =
-		random_stream((uint64_t)options->seed, PURPOSE_SMOOTH, 0, 0);
-
-	for (int64_t i = 0;
-		load->smooth && i < load->num_experts * options->hidden; i++)
-		load->smooth[i] = 0.5f + (float)random_unit(&random);
-}
-
-static bool draw_step(struct load *load, const struct options *options,
-	int64_t step, int32_t rank)
-{
-	struct routing_step at = {(uint64_t)options->seed, step, rank};
-
-	if (!routing_draw(&options->routing, &at, load->num_tokens,
-		    load_ids(load, step, rank)))
+	if (load->mask == SHUNT_MASK_NONE)
 		return false;
-	drop_choices(load, options, step, rank);
-	draw_mask(load, options, step, rank);
-	draw_weights(load, at.seed, step, rank);
-	count_choices(load, step, rank);
-	return true;
+	return !mask[load->mask == SHUNT_MASK_TOKENS ? choice / load->topk
+						     : choice];
 }
 
-static bool draw_all(struct load *load, const struct options *options)
+int64_t load_choice(
+	const struct load *load, int64_t step, int32_t member, int64_t choice)
 {
-	for (int64_t step = 0; step < LOAD_STEPS; step++)
-		for (int32_t rank = 0; rank < load->num_ranks; rank++)
-			if (!draw_step(load, options, step, rank))
-				return false;
-	draw_smooth(load, options);
-	return true;
+	const int64_t *ids = load_at(load, LOAD_IDS, step, member);
+
+	return is_masked(load, step, member, choice) ? -1 : ids[choice];
 }
 
-/*
- * Random bits with exponents around that of 1, without arithmetic: for each
- * type a mask of what may vary and the bits that are fixed.
- */
-static void fill_x(struct random *random, enum shunt_dtype dtype, uint8_t *x,
-	int64_t num_bytes)
+int64_t load_expert(
+	const struct load *load, int64_t step, int32_t member, int64_t choice)
 {
-	uint64_t varies, fixed;
+	int64_t id = load_choice(load, step, member, choice);
 
-	switch (dtype) {
-	case SHUNT_DTYPE_F32: /* exponent 120 .. 127 */
-		varies = 0x83ffffff83ffffffu;
-		fixed = 0x3c0000003c000000u;
-		break;
-	case SHUNT_DTYPE_F16: /* exponent 8 .. 15 */
-		varies = 0x9fff9fff9fff9fffu;
-		fixed = 0x2000200020002000u;
-		break;
-	default: /* bf16, exponent 120 .. 127 */
-		varies = 0x83ff83ff83ff83ffu;
-		fixed = 0x3c003c003c003c00u;
-		break;
-	}
-	for (int64_t i = 0; i < num_bytes; i += 8) {
-		uint64_t bits = (random_next(random) & varies) | fixed;
-
-		memcpy(x + i, &bits,
-			(size_t)(num_bytes - i < 8 ? num_bytes - i : 8));
-	}
+	return id < load->shape->left_experts ? id : -1;
 }
 
-void load_fill_x(struct load *load, const struct options *options, int32_t rank)
+bool load_is_active(
+	const struct load *load, int64_t step, int32_t member, int64_t t)
 {
-	for (int64_t step = 0; step < LOAD_STEPS; step++) {
-		struct random random = random_stream(
-			(uint64_t)options->seed, PURPOSE_X, step, rank);
+	for (int64_t k = 0; k < load->topk; k++)
+		if (load_choice(load, step, member, t * load->topk + k) != -1)
+			return true;
+	return false;
+}
 
-		fill_x(&random, (enum shunt_dtype)options->dtype,
-			load_x(load, step, rank), load->x_bytes);
-	}
+/* ---- sizes ------------------------------------------------------------ */
+
+static void set_shape(struct load *load, const struct options *options)
+{
+	enum shunt_dtype dtype = (enum shunt_dtype)options->dtype;
+
+	load->num_tokens = options->num_tokens;
+	load->topk = options->topk;
+	load->hidden = options->hidden;
+	load->num_choices = options->num_tokens * options->topk;
+	load->x_stride = options->hidden;
+	if (dtype == SHUNT_DTYPE_E2M1)
+		load->x_stride += options->hidden % 2;
+	load->x_row_bytes = load_bytes_of(dtype, options->hidden);
+	load->x_scale_bytes =
+		load_bytes_of((enum shunt_dtype)options->x_scale_dtype,
+			options->x_scales_per_row);
+	load->expert_bytes = load_bytes_of(
+		(enum shunt_dtype)options->expert_dtype, options->hidden);
+	load->out_bytes = load_bytes_of(
+		(enum shunt_dtype)options->out_dtype, options->hidden);
+	load->first_copy = load->shape->left_experts + options->num_zero;
+	load->one_routing = options->cached;
+	if (options->mask_choices > 0)
+		load->mask = SHUNT_MASK_CHOICES;
+	else if (options->mask > 0)
+		load->mask = SHUNT_MASK_TOKENS;
+}
+
+static void want(struct load_area *area, bool wanted, int64_t bytes)
+{
+	area->wanted = wanted;
+	area->bytes = bytes;
+}
+
+static void want_fields(struct load *load, const struct options *options)
+{
+	struct load_area *fields = load->fields;
+	int64_t tokens = load->num_tokens, choices = load->num_choices;
+	bool ori_x = options->num_copy + options->num_constant > 0;
+
+	want(&fields[LOAD_X], true, tokens * load->x_row_bytes);
+	want(&fields[LOAD_X_SCALES], options->x_scales_per_row > 0,
+		tokens * load->x_scale_bytes);
+	want(&fields[LOAD_ORI_X], ori_x, tokens * load->expert_bytes);
+	want(&fields[LOAD_SHARED_X], options->shared_x,
+		tokens * load->expert_bytes);
+	want(&fields[LOAD_RESIDUAL], options->residual,
+		tokens * load->out_bytes);
+	want(&fields[LOAD_IDS], true, choices * 8);
+	want(&fields[LOAD_IDS32], options->ids == SHUNT_INDEX_I32, choices * 4);
+	want(&fields[LOAD_WEIGHTS], options->weights != OPTIONS_WEIGHTS_NONE,
+		choices * 4);
+	want(&fields[LOAD_MASK], load->mask != SHUNT_MASK_NONE,
+		load->mask == SHUNT_MASK_CHOICES ? choices : tokens);
+	want(&fields[LOAD_COUNTS], true,
+		(load->shape->left_experts + load->shape->num_shared) * 4);
+}
+
+static void want_tables(struct load *load, const struct options *options)
+{
+	const struct shape *shape = load->shape;
+	struct load_area *tables = load->tables;
+	int64_t experts = shape->num_shared + shape->num_experts;
+	int64_t rows =
+		options->static_shape == SHUNT_STATIC_EXPERTS ? experts : 1;
+	bool constant = options->num_constant > 0;
+
+	want(&tables[LOAD_SMOOTH], options->smooth, experts * load->hidden * 4);
+	want(&tables[LOAD_STATIC],
+		options->quant == SHUNT_QUANT_INT8_STATIC ||
+			options->quant == SHUNT_QUANT_E4M3FN_STATIC,
+		options->static_shape == SHUNT_STATIC_ONE
+			? 4
+			: rows * load->hidden * 4);
+	for (int i = LOAD_ALPHA1; i <= LOAD_V; i++)
+		want(&tables[i], constant,
+			options->num_constant * load->expert_bytes);
+	want(&tables[LOAD_GAMMA], options->gamma != SHUNT_DTYPE_NONE,
+		load_bytes_of((enum shunt_dtype)options->gamma, load->hidden));
 }
 
 /* ---- memory ----------------------------------------------------------- */
 
-static void set_shape(struct load *load, const struct options *options)
+static void reserve(struct shared_layout *layout, struct load_area *areas,
+	int num_areas, size_t parts)
 {
-	load->num_ranks = (int32_t)options->num_ranks;
-	load->num_tokens = options->num_tokens;
-	load->topk = options->topk;
-	load->num_experts = options->num_experts;
-	load->num_choices = options->num_tokens * options->topk;
-	load->x_row_bytes =
-		options->hidden *
-		expert_element_bytes((enum shunt_dtype)options->dtype);
-	load->x_bytes = options->num_tokens * load->x_row_bytes;
+	for (int i = 0; i < num_areas; i++)
+		if (areas[i].wanted)
+			areas[i].offset = shared_reserve(
+				layout, parts, (size_t)areas[i].bytes);
 }
 
-bool load_init(struct load *load, const struct options *options)
+static void settle(void *memory, struct load_area *areas, int num_areas)
+{
+	for (int i = 0; i < num_areas; i++)
+		if (areas[i].wanted)
+			areas[i].base = shared_at(memory, areas[i].offset);
+}
+
+bool load_init(struct load *load, const struct options *options,
+	const struct shape *shape)
 {
 	struct shared_layout layout = {
 		.one_process = options->launch == LAUNCH_THREADS,
 	};
-	size_t parts;
-	size_t x, ids, weights, counts;
-	size_t mask = 0;
-	size_t smooth = 0;
 
-	*load = (struct load){0};
+	*load = (struct load){.shape = shape};
 	set_shape(load, options);
-	parts = LOAD_STEPS * (size_t)load->num_ranks;
-	x = shared_reserve(&layout, parts, (size_t)load->x_bytes);
-	ids = shared_reserve(&layout, parts, (size_t)load->num_choices * 8);
-	weights = shared_reserve(&layout, parts, (size_t)load->num_choices * 4);
-	counts = shared_reserve(&layout, parts, (size_t)load->num_experts * 4);
-	if (options->mask > 0)
-		mask = shared_reserve(&layout, parts, (size_t)load->num_tokens);
-	if (options->smooth)
-		smooth = shared_reserve(&layout, (size_t)load->num_experts,
-			(size_t)options->hidden * 4);
+	want_fields(load, options);
+	want_tables(load, options);
+	reserve(&layout, load->fields, LOAD_NUM_FIELDS,
+		LOAD_STEPS * (size_t)shape->num_members);
+	reserve(&layout, load->tables, LOAD_NUM_TABLES, 1);
 	load->memory = shared_map(&layout);
 	if (!load->memory)
 		return false;
 	load->bytes = layout.bytes;
-	load->x = shared_at(load->memory, x);
-	load->ids = shared_at(load->memory, ids);
-	load->weights = shared_at(load->memory, weights);
-	load->counts = shared_at(load->memory, counts);
-	if (options->mask > 0)
-		load->mask = shared_at(load->memory, mask);
-	if (options->smooth)
-		load->smooth = shared_at(load->memory, smooth);
-	if (draw_all(load, options))
+	settle(load->memory, load->fields, LOAD_NUM_FIELDS);
+	settle(load->memory, load->tables, LOAD_NUM_TABLES);
+	draw_tables(load, options);
+	if (draw_steps(load, options))
 		return true;
 	load_fini(load);
 	errno = ENOMEM;
@@ -247,111 +211,4 @@ void load_fini(struct load *load)
 {
 	shared_unmap(load->memory, load->bytes);
 	load->memory = NULL;
-}
-
-/* ---- what follows from the routing ------------------------------------ */
-
-int64_t load_num_rows(const struct load *load, const struct routing *routing,
-	int64_t step, int32_t rank)
-{
-	int64_t first = routing_first_expert(routing, rank);
-	int64_t end = routing_first_expert(routing, rank + 1);
-	int64_t rows = 0;
-
-	for (int32_t source = 0; source < load->num_ranks; source++)
-		for (int64_t e = first; e < end; e++)
-			rows += counts_of(load, step, source)[e];
-	return rows;
-}
-
-int64_t load_most_rows(const struct load *load, const struct routing *routing)
-{
-	int64_t most = 0;
-
-	for (int64_t step = 0; step < LOAD_STEPS; step++)
-		for (int32_t rank = 0; rank < load->num_ranks; rank++) {
-			int64_t rows = load_num_rows(load, routing, step, rank);
-
-			most = rows > most ? rows : most;
-		}
-	return most;
-}
-
-/* next[e] = the row of this rank's first choice of expert e. */
-static void first_rows(const struct load *load, const struct routing *routing,
-	int64_t step, int32_t rank, struct load_target *next)
-{
-	for (int32_t owner = 0; owner < load->num_ranks; owner++) {
-		int64_t end = routing_first_expert(routing, owner + 1);
-		int32_t row = 0;
-
-		for (int64_t e = routing_first_expert(routing, owner); e < end;
-			e++)
-			for (int32_t r = 0; r < load->num_ranks; r++) {
-				if (r == rank)
-					next[e] = (struct load_target){
-						owner, row};
-				row += counts_of(load, step, r)[e];
-			}
-	}
-}
-
-bool load_place(const struct load *load, const struct routing *routing,
-	int64_t step, int32_t rank, struct load_target *targets)
-{
-	struct load_target *next =
-		calloc((size_t)load->num_experts, sizeof(next[0]));
-
-	if (!next)
-		return false;
-	first_rows(load, routing, step, rank, next);
-	for (int64_t i = 0; i < load->num_choices; i++) {
-		int64_t expert = travels_to(load, step, rank, i);
-
-		targets[i] = (struct load_target){-1, 0};
-		if (expert < 0)
-			continue;
-		targets[i] = next[expert];
-		next[expert].row++;
-	}
-	free(next);
-	return true;
-}
-
-static int64_t num_sent(const struct load *load, int64_t step, int32_t rank)
-{
-	int64_t sent = 0;
-
-	for (int64_t i = 0; i < load->num_choices; i++)
-		sent += travels_to(load, step, rank, i) >= 0;
-	return sent;
-}
-
-/* Tokens that are read: those that go anywhere. */
-static int64_t num_read(const struct load *load, int64_t step, int32_t rank)
-{
-	int64_t read = 0;
-
-	for (int64_t t = 0; t < load->num_tokens; t++) {
-		bool goes = false;
-
-		for (int64_t k = 0; k < load->topk && !goes; k++)
-			goes = travels_to(load, step, rank,
-				       t * load->topk + k) >= 0;
-		read += goes;
-	}
-	return read;
-}
-
-int64_t load_dispatch_bytes(
-	const struct load *load, int64_t step, int32_t rank, int64_t row_bytes)
-{
-	return num_read(load, step, rank) * load->x_row_bytes +
-	       num_sent(load, step, rank) * row_bytes;
-}
-
-int64_t load_combine_bytes(
-	const struct load *load, int64_t step, int32_t rank, int64_t row_bytes)
-{
-	return (num_sent(load, step, rank) + load->num_tokens) * row_bytes;
 }

@@ -1,7 +1,7 @@
 /*
  * What the ranks bring to their steps: a ring of LOAD_STEPS different steps,
  * made ahead of all timing, in memory that all ranks share (the floor and the
- * check look at other ranks' inputs too).
+ * check look at other ranks' inputs too). draw.c fills it.
  */
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H
@@ -10,63 +10,92 @@
 #include <stdint.h>
 
 #include "options.h"
+#include "shape.h"
 
 #define LOAD_STEPS 4
 
-/* Where a choice goes; rank -1: nowhere. */
-struct load_target {
-	int32_t rank;
-	int32_t row;
+/* What each member brings to each step. */
+enum load_field {
+	LOAD_X,        /* (T, H), rows of x_row_bytes */
+	LOAD_X_SCALES, /* (T, n) */
+	LOAD_ORI_X,    /* (T, H), as shared_x in expert_dtype */
+	LOAD_SHARED_X, /* (T, H) */
+	LOAD_RESIDUAL, /* (T, H), in out_dtype */
+	/* The routing, with --cached that of step 0: */
+	LOAD_IDS,     /* (T, K), int64_t */
+	LOAD_IDS32,   /* (T, K), int32_t */
+	LOAD_WEIGHTS, /* (T, K), float */
+	LOAD_MASK,    /* (T) or (T, K), bytes */
+	LOAD_COUNTS,  /* (E' + s), int32_t: rows for each expert */
+	LOAD_NUM_FIELDS
+};
+
+/* What all have alike, in all steps. */
+enum load_table {
+	LOAD_SMOOTH, /* (s + E, H), float */
+	LOAD_STATIC, /* by static_shape, float */
+	LOAD_ALPHA1, /* (Zk, H), as alpha2 and v in expert_dtype */
+	LOAD_ALPHA2,
+	LOAD_V,
+	LOAD_GAMMA, /* (H) */
+	LOAD_NUM_TABLES
+};
+
+struct load_area {
+	uint8_t *base; /* NULL: there is none */
+	int64_t bytes; /* of a part */
+	size_t offset;
+	bool wanted;
 };
 
 struct load {
-	int32_t num_ranks;
-	int64_t num_tokens, topk, num_experts;
+	const struct shape *shape;
+	int64_t num_tokens, topk, hidden, num_choices;
+	int64_t x_stride; /* elements from row to row */
 	int64_t x_row_bytes;
-	/* Of one rank's step: */
-	int64_t x_bytes, num_choices;
-	/* (step, rank, ...): */
-	uint8_t *x;
-	int64_t *ids;
-	float *weights;
-	uint8_t *mask;   /* (T); NULL without --mask */
-	int32_t *counts; /* (E): choices for each expert */
-	/* The same for all: */
-	float *smooth; /* (E, H), or NULL */
-	size_t bytes;  /* of all of it */
+	int64_t x_scale_bytes; /* of a row's scales */
+	int64_t expert_bytes;  /* of a row in expert_dtype */
+	int64_t out_bytes;     /* of a row in out_dtype */
+	int64_t first_copy;    /* id of the first copy expert */
+	enum shunt_mask mask;
+	bool one_routing;
+	struct load_area fields[LOAD_NUM_FIELDS];
+	struct load_area tables[LOAD_NUM_TABLES];
+	size_t bytes; /* of all of it */
 	void *memory;
 };
 
-/* Reserves the memory and draws everything but x. False with errno set. */
-bool load_init(struct load *load, const struct options *options);
+/* Bytes of `count` elements. */
+int64_t load_bytes_of(enum shunt_dtype dtype, int64_t count);
+
+/* Reserves the memory and draws everything but x. The routing is prepared.
+ * False with errno set. */
+bool load_init(struct load *load, const struct options *options,
+	const struct shape *shape);
 void load_fini(struct load *load);
 
-/* Draws x of one rank, so that its memory is first touched there. */
-void load_fill_x(
-	struct load *load, const struct options *options, int32_t rank);
+/* A member's part of a step of the ring, or of all; NULL if there is none. */
+void *load_at(const struct load *load, enum load_field field, int64_t step,
+	int32_t member);
+void *load_table(const struct load *load, enum load_table table);
 
-/* Rank's part of a step of the ring. */
-uint8_t *load_x(const struct load *load, int64_t step, int32_t rank);
-int64_t *load_ids(const struct load *load, int64_t step, int32_t rank);
-float *load_weights(const struct load *load, int64_t step, int32_t rank);
-uint8_t *load_mask(const struct load *load, int64_t step, int32_t rank);
+/* The id that a choice asks for; -1 if it is masked. */
+int64_t load_choice(
+	const struct load *load, int64_t step, int32_t member, int64_t choice);
 
-/* Rows that `rank` receives in a step. */
-int64_t load_num_rows(const struct load *load, const struct routing *routing,
-	int64_t step, int32_t rank);
+/* The same, for those with a rank: -1 also for special and bad ones. */
+int64_t load_expert(
+	const struct load *load, int64_t step, int32_t member, int64_t choice);
 
-/* The same, the most of any rank and step. */
-int64_t load_most_rows(const struct load *load, const struct routing *routing);
+/* True if some choice is neither masked nor -1. */
+bool load_is_active(
+	const struct load *load, int64_t step, int32_t member, int64_t t);
 
-/* Where the choices of a rank's step go: targets[T * K]. False if out of
- * memory. */
-bool load_place(const struct load *load, const struct routing *routing,
-	int64_t step, int32_t rank, struct load_target *targets);
-
-/* Bytes that a dispatch, and a combine, of one rank's step must move. */
-int64_t load_dispatch_bytes(
-	const struct load *load, int64_t step, int32_t rank, int64_t row_bytes);
-int64_t load_combine_bytes(
-	const struct load *load, int64_t step, int32_t rank, int64_t row_bytes);
+/* Drawing; see draw.c. */
+bool draw_steps(struct load *load, const struct options *options);
+void draw_tables(struct load *load, const struct options *options);
+/* One member's rows, so that their memory is first touched there. */
+void draw_rows(
+	struct load *load, const struct options *options, int32_t member);
 
 #endif

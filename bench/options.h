@@ -1,4 +1,8 @@
-/* The options of `shunt bench`, checked. */
+/*
+ * The options of `shunt bench`, checked. options_table.c lists them all;
+ * options_values.c has the names of values, options_rules.c what goes
+ * together.
+ */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
 
@@ -10,26 +14,83 @@
 #include "launch.h"
 #include "routing.h"
 
-struct options {
-	int64_t num_ranks, num_tokens, hidden, topk, num_experts;
-	int64_t seed, num_iterations, num_warmup, depth;
-	int launch;              /* enum launch_kind */
-	int dtype, expert_dtype; /* enum shunt_dtype */
-	int quant;               /* enum shunt_quant */
-	int layout;              /* enum shunt_layout */
-	int algorithm;           /* enum shunt_algorithm */
-	int transport;           /* enum options_transport */
-	bool smooth;
-	bool worst_rows; /* windows for the worst case, not for the need */
-	double mask;     /* share of tokens that are masked out */
-	double drop;     /* share of choices that are -1 */
-	const char *routing_text;
-	struct routing routing;
-	bool check, quiet;
-	const char *json_path; /* NULL: none, "-": stdout */
+enum options_transport { OPTIONS_TRANSPORT_AUTO, OPTIONS_TRANSPORT_SHM };
+
+/* Where the experts put their rows. */
+enum options_y {
+	OPTIONS_Y_WINDOW, /* expert_rows of the dispatch */
+	OPTIONS_Y_HEAP,   /* memory of shunt_alloc() */
+	OPTIONS_Y_OWN,    /* any memory */
+	OPTIONS_Y_ROWS    /* any memory, by a pointer to each row */
 };
 
-enum options_transport { OPTIONS_TRANSPORT_AUTO, OPTIONS_TRANSPORT_SHM };
+enum options_weights {
+	OPTIONS_WEIGHTS_DISPATCH,
+	OPTIONS_WEIGHTS_COMBINE,
+	OPTIONS_WEIGHTS_NONE
+};
+
+enum options_placement {
+	OPTIONS_PLACEMENT_EVEN,
+	OPTIONS_PLACEMENT_RANGES, /* from the last rank to the first */
+	OPTIONS_PLACEMENT_MAP     /* dealt out like cards */
+};
+
+struct options {
+	/* The job: */
+	int64_t num_ranks; /* of all EP groups */
+	int64_t num_tp;    /* EP groups, P */
+	int launch;        /* enum launch_kind */
+	int transport;     /* enum options_transport */
+	int algorithm;     /* enum shunt_algorithm */
+	bool tp_rank_order;
+	const char *elastic_text;
+	bool left_out[4096]; /* --elastic */
+
+	/* The model's shape: */
+	int64_t num_tokens, hidden, topk, num_experts;
+	const char *shared_text, *special_text, *x_scales_text;
+	int64_t num_shared, num_shared_ranks;
+	int64_t num_zero, num_copy, num_constant;
+	int placement; /* enum options_placement */
+
+	/* What travels; enums of the library: */
+	int dtype, expert_dtype, out_dtype;
+	int quant, scale_form, static_shape, combine_quant;
+	int64_t x_scales_per_row;
+	int x_scale_dtype;
+	bool smooth, column_major;
+
+	/* Where it lies: */
+	int layout;
+	int64_t rows_per_expert, alignment, depth;
+	bool zero_tail;
+	bool worst_rows; /* windows for the worst case, not for the need */
+	int y;           /* enum options_y */
+
+	/* The calls: */
+	int weights; /* enum options_weights */
+	int ids;     /* enum shunt_index */
+	bool prefix_nums, cached, split, feed;
+	bool shared_x, residual;
+	int gamma; /* enum shunt_dtype; NONE: no gamma */
+
+	/* The load: */
+	const char *routing_text;
+	struct routing routing;
+	int64_t seed;
+	double mask;         /* share of tokens that are masked out */
+	double mask_choices; /* of choices */
+	double drop;         /* of choices that are -1 */
+	double bad;          /* of choices that nobody has */
+	double repeat;       /* of choices that are as the one before */
+	double special_share;
+
+	/* Measuring: */
+	int64_t num_iterations, num_warmup;
+	bool check, stats, prometheus, performance_info, quiet;
+	const char *json_path; /* NULL: none, "-": stdout */
+};
 
 /*
  * Reads the command line. Ends the process where it cannot be used (exit
@@ -38,12 +99,17 @@ enum options_transport { OPTIONS_TRANSPORT_AUTO, OPTIONS_TRANSPORT_SHM };
 void options_init(struct options *options, int argc, char **argv);
 void options_fini(struct options *options);
 
-/* The name of a value, as it is written on the command line. */
-const char *options_dtype_name(int dtype);
-const char *options_quant_name(int quant);
-const char *options_launch_name(int launch);
-const char *options_transport_name(int transport);
-const char *options_algorithm_name(int algorithm);
-const char *options_layout_name(int layout);
+/* What only makes sense, or not, together, and defaults that depend on
+ * others. On failure `error` says what is legal. */
+bool options_settle(struct options *options, char error[ROUTING_ERROR]);
+
+/* norm_eps of --gamma. */
+#define OPTIONS_NORM_EPS 1e-6f
+
+/* Ranks of an EP group, W. */
+static inline int64_t options_group_size(const struct options *options)
+{
+	return options->num_ranks / options->num_tp;
+}
 
 #endif

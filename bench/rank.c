@@ -1,6 +1,5 @@
 /*
- * The life of a rank of `shunt bench`: joins the world, makes an exchange,
- * and runs steps. The timed steps come in rounds; in each, real steps are
+ * The life of a rank of `shunt bench`: joins the world and runs steps. The timed steps come in rounds; in each, real steps are
  * followed by steps of each copy loop of the floor, so that all of them see
  * the same moods of the machine. The first step of such a block is not timed.
  */
@@ -9,33 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "check.h"
 #include "command.h"
+#include "rank.h"
 
 /* Steps of each copy loop before anything is timed. */
 #define FLOOR_WARMUP 2
 
-struct rank {
-	struct bench *bench;
-	int32_t rank;
-	struct bench_rank *page;
-	struct shunt_world *world;
-	struct shunt_exchange *exchange;
-	struct load_target *targets; /* (step of the ring, T * K) */
-	const uint8_t **rows;        /* scratch of the floor */
-	uint8_t *out;                /* (T, H), of combine */
-	struct check check;
-	int64_t real_step, floor_step;
-};
-
 /* ---- failing ---------------------------------------------------------- */
 
-/* Leaves the message, and lets the other ranks know. Returns false. */
-static bool fail(struct rank *self, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static bool fail(struct rank *self, const char *format, ...)
+bool rank_fail(struct rank *self, const char *format, ...)
 {
 	va_list arguments;
 
@@ -49,184 +30,111 @@ static bool fail(struct rank *self, const char *format, ...)
 	return false;
 }
 
-static bool fail_call(
+bool rank_fail_call(
 	struct rank *self, const char *call, enum shunt_status status)
 {
-	return fail(self, "%s: %s: %s", call, shunt_status_name(status),
+	return rank_fail(self, "%s: %s: %s", call, shunt_status_name(status),
 		shunt_error_message());
 }
 
 /* ---- preparing -------------------------------------------------------- */
 
-static bool join(struct rank *self)
+/* A row of any kind, or T of out: cleared and touched. */
+static uint8_t *take(int64_t count, int64_t bytes)
 {
-	struct shunt_world_config config = SHUNT_WORLD_CONFIG_INIT;
-	enum shunt_status status;
+	size_t size = (size_t)(count * bytes / 64 + 1) * 64;
+	uint8_t *memory = aligned_alloc(64, size);
 
-	config.rendezvous = self->bench->meeting;
-	config.rank = self->rank;
-	config.num_ranks = (int32_t)self->bench->options.num_ranks;
-	config.key = self->bench->rendezvous.key;
-	config.job = "shunt bench";
-	status = shunt_world_create(&config, &self->world);
-	if (status)
-		return fail_call(self, "shunt_world_create", status);
-	status = shunt_exchange_create(
-		self->world, NULL, &self->bench->config, &self->exchange);
-	if (status)
-		return fail_call(self, "shunt_exchange_create", status);
+	if (memory)
+		memset(memory, 0, size);
+	return memory;
+}
+
+static bool find_targets(struct rank *self)
+{
+	const struct plan *plan = &self->bench->plan;
+	int64_t width = plan->load->num_tokens * plan_num_targets(plan);
+
+	self->targets = calloc(
+		LOAD_STEPS * (size_t)width + 1, sizeof(self->targets[0]));
+	if (!self->targets)
+		return false;
+	for (int64_t step = 0; step < LOAD_STEPS; step++) {
+		if (!plan_targets(plan, step, self->member,
+			    self->targets + step * width))
+			return false;
+		self->work.zero_rows[step] =
+			plan_zero_rows(plan, step, self->member);
+	}
 	return true;
 }
 
 static bool prepare_memory(struct rank *self)
 {
 	const struct bench *bench = self->bench;
-	size_t num_choices = (size_t)bench->load.num_choices;
-	size_t out_bytes = (size_t)bench->options.num_tokens *
-			   (size_t)bench->floor.expert_bytes;
+	const struct load *load = &bench->load;
+	size_t terms = (size_t)floor_most_terms(&bench->floor);
 
-	self->targets =
-		calloc(LOAD_STEPS * num_choices + 1, sizeof(self->targets[0]));
-	self->rows = calloc((size_t)bench->options.topk, sizeof(self->rows[0]));
-	self->out = aligned_alloc(64, (out_bytes / 64 + 1) * 64);
-	if (!self->targets || !self->rows || !self->out)
-		return fail(self, "out of memory");
-	memset(self->out, 0, out_bytes);
-	for (int64_t step = 0; step < LOAD_STEPS; step++)
-		if (!load_place(&bench->load, &bench->options.routing, step,
-			    self->rank,
-			    self->targets + step * bench->load.num_choices))
-			return fail(self, "out of memory");
+	self->work.floor = &bench->floor;
+	self->work.member = self->member;
+	self->work.rows = calloc(terms, sizeof(self->work.rows[0]));
+	self->work.scratch = take(1, floor_widest_row(&bench->floor));
+	self->work.out = take(load->num_tokens, load->out_bytes);
+	self->work.norm_out = take(load->num_tokens, load->out_bytes);
+	self->rstd = calloc((size_t)load->num_tokens + 1, sizeof(float));
+	self->waits = calloc((size_t)bench->shape.num_ranks, sizeof(int64_t));
+	if (!self->work.rows || !self->work.scratch || !self->work.out ||
+		!self->work.norm_out || !self->rstd || !self->waits ||
+		!find_targets(self))
+		return rank_fail(self, "out of memory");
 	return true;
 }
 
 static bool prepare(struct rank *self)
 {
 	struct bench *bench = self->bench;
+	struct check_for what = {
+		.load = &bench->load,
+		.options = &bench->options,
+		.config = &bench->config,
+		.expert = &bench->expert,
+		.member = self->member,
+	};
 
+	self->left_out = shape_new_rank(&bench->shape, self->member) < 0;
 	if (bench->pinned)
-		machine_pin(self->rank);
-	load_fill_x(&bench->load, &bench->options, self->rank);
+		machine_pin(self->member);
+	draw_rows(&bench->load, &bench->options, self->member);
 	if (!prepare_memory(self) || !barrier_wait(bench->barrier) ||
-		!join(self))
+		!rank_join(self))
 		return false;
-	if (bench->options.check &&
-		!check_init(&self->check, &bench->load, &bench->config,
-			&bench->expert, self->rank))
-		return fail(self, "out of memory for the reference");
+	what.recv_rows = self->recv_rows;
+	if (bench->options.check && !check_init(&self->check, &what))
+		return rank_fail(self, "out of memory for the reference");
 	return barrier_wait(bench->barrier);
 }
 
 static void clear_up(struct rank *self)
 {
 	check_fini(&self->check);
-	shunt_exchange_destroy(self->exchange);
-	shunt_world_destroy(self->world);
+	rank_leave(self);
 	free(self->targets);
-	free(self->rows);
-	free(self->out);
+	free(self->work.rows);
+	free(self->work.scratch);
+	free(self->work.out);
+	free(self->work.norm_out);
+	free(self->rstd);
+	free(self->waits);
 }
 
-/* ---- real steps ------------------------------------------------------- */
-
-/* Where to put a time: nowhere if iteration is -1. */
-static void note_time(const struct rank *self, int series,
-	enum bench_phase phase, int64_t iteration, int64_t started_ns)
+void rank_note_time(const struct rank *self, int series, enum bench_phase phase,
+	int64_t iteration, int64_t started_ns)
 {
 	int64_t elapsed = barrier_now() - started_ns;
 
 	if (iteration >= 0)
-		*bench_time(self->bench, series, phase, iteration, self->rank) =
-			elapsed;
-}
-
-static void apply_experts(
-	const struct rank *self, const struct shunt_dispatch_out *out)
-{
-	struct bench *bench = self->bench;
-	int64_t first =
-		routing_first_expert(&bench->options.routing, self->rank);
-	int64_t end =
-		routing_first_expert(&bench->options.routing, self->rank + 1);
-	const uint8_t *sent = out->expand_x;
-	uint8_t *made = out->expert_rows;
-
-	for (int64_t e = first; e < end; e++)
-		for (int64_t i = 0; i < out->expert_token_nums[e - first];
-			i++) {
-			expert_row(&bench->expert, e, sent, 1, made);
-			sent += bench->floor.sent_bytes;
-			made += bench->floor.expert_bytes;
-		}
-}
-
-static bool dispatch(struct rank *self, int64_t step, int64_t iteration,
-	struct shunt_dispatch_out *out, struct shunt_handle *handle)
-{
-	const struct load *load = &self->bench->load;
-	struct shunt_dispatch_args args = SHUNT_DISPATCH_ARGS_INIT;
-	char why[CHECK_TEXT];
-	enum shunt_status status;
-	int64_t started;
-
-	args.x = load_x(load, step, self->rank);
-	args.num_tokens = load->num_tokens;
-	args.expert_ids = load_ids(load, step, self->rank);
-	args.ids_type = SHUNT_INDEX_I64;
-	args.weights = load_weights(load, step, self->rank);
-	args.smooth_scales = load->smooth;
-	args.active_mask = load_mask(load, step, self->rank);
-	if (args.active_mask)
-		args.mask = SHUNT_MASK_TOKENS;
-	if (!barrier_start(self->bench->barrier, &started))
-		return false;
-	status = shunt_dispatch(self->exchange, &args, out, handle);
-	note_time(self, BENCH_REAL, BENCH_DISPATCH, iteration, started);
-	if (status)
-		return fail_call(self, "shunt_dispatch", status);
-	if (self->bench->options.check &&
-		!check_dispatch(&self->check, step, out, why))
-		return fail(self, "dispatch of step %lld is wrong: %s",
-			(long long)step, why);
-	return true;
-}
-
-static bool combine(struct rank *self, int64_t step, int64_t iteration,
-	const struct shunt_dispatch_out *sent, struct shunt_handle handle)
-{
-	struct shunt_combine_args args = SHUNT_COMBINE_ARGS_INIT;
-	char why[CHECK_TEXT];
-	enum shunt_status status;
-	int64_t started;
-
-	args.y = sent->expert_rows;
-	args.out = self->out;
-	if (!barrier_start(self->bench->barrier, &started))
-		return false;
-	status = shunt_combine(handle, &args);
-	note_time(self, BENCH_REAL, BENCH_COMBINE, iteration, started);
-	if (status)
-		return fail_call(self, "shunt_combine", status);
-	if (self->bench->options.check &&
-		!check_combine(&self->check, step, self->out, why))
-		return fail(self, "combine of step %lld is wrong: %s",
-			(long long)step, why);
-	return true;
-}
-
-static bool step_real(struct rank *self, int64_t iteration)
-{
-	struct shunt_dispatch_out out = SHUNT_DISPATCH_OUT_INIT;
-	struct shunt_handle handle;
-	int64_t step = self->real_step++;
-
-	if (!dispatch(self, step, iteration, &out, &handle))
-		return false;
-	apply_experts(self, &out);
-	if (!combine(self, step, iteration, &out, handle))
-		return false;
-	atomic_fetch_add(&self->page->num_steps, 1);
-	return true;
+		*bench_time(self->bench, series, phase, iteration,
+			self->member) = elapsed;
 }
 
 /* ---- floor steps ------------------------------------------------------ */
@@ -236,14 +144,17 @@ static void disturb_experts(const struct rank *self, int64_t step)
 {
 	struct bench *bench = self->bench;
 	const struct floor *floor = &bench->floor;
-	const uint8_t *sent = floor_sent(floor, step, self->rank);
-	uint8_t *made = floor_experts(floor, step, self->rank);
-	int64_t num_rows = load_num_rows(
-		&bench->load, &bench->options.routing, step, self->rank);
+	const struct plan *plan = &bench->plan;
+	const uint8_t *sent = floor_sent(floor, step, self->member);
+	uint8_t *made = floor_experts(floor, step, self->member);
+	int64_t num_rows = plan_num_rows(plan, step, self->member);
 
-	for (int64_t i = 0; i < num_rows; i++)
-		expert_row(&bench->expert, 0, sent + i * floor->sent_bytes, 1,
-			made + i * floor->expert_bytes);
+	for (int64_t i = 0; i < num_rows && floor->sent_rows > 0; i++) {
+		floor_touch(sent + i % floor->sent_rows * plan->row_bytes,
+			plan->row_bytes);
+		memset(made + i * plan->home_bytes, (int)i,
+			(size_t)plan->home_bytes);
+	}
 }
 
 static bool step_floor(struct rank *self, int variant, int64_t iteration)
@@ -251,28 +162,33 @@ static bool step_floor(struct rank *self, int variant, int64_t iteration)
 	struct bench *bench = self->bench;
 	const struct floor *floor = &bench->floor;
 	int64_t step = self->floor_step++;
-	const struct load_target *targets =
-		self->targets + step % LOAD_STEPS * bench->load.num_choices;
+	int64_t width = bench->load.num_tokens * plan_num_targets(&bench->plan);
+	const struct plan_target *targets =
+		self->targets + step % LOAD_STEPS * width;
+	bool checked = bench->options.check && !self->left_out;
 	int series = BENCH_FLOOR(variant);
 	int64_t started;
 
 	if (!barrier_start(bench->barrier, &started))
 		return false;
-	floor_dispatch(floor, variant, step, self->rank, targets);
-	note_time(self, series, BENCH_DISPATCH, iteration, started);
+	if (!self->left_out)
+		floor_dispatch(&self->work, variant, step, targets);
+	rank_note_time(self, series, BENCH_DISPATCH, iteration, started);
 	/* A dispatch returns when all rows are there; so does this. */
 	if (!barrier_wait(bench->barrier))
 		return false;
-	if (bench->options.check)
+	if (checked)
 		check_disturb_dispatch(&self->check, step,
-			floor_sent(floor, step, self->rank));
+			floor_sent(floor, step, self->member),
+			floor->sent_rows);
 	disturb_experts(self, step);
 	if (!barrier_start(bench->barrier, &started))
 		return false;
-	floor_combine(floor, variant, step, targets, self->rows, self->out);
-	note_time(self, series, BENCH_COMBINE, iteration, started);
-	if (bench->options.check)
-		check_disturb_combine(&self->check, step, self->out);
+	if (!self->left_out)
+		floor_combine(&self->work, variant, step, targets);
+	rank_note_time(self, series, BENCH_COMBINE, iteration, started);
+	if (checked)
+		check_disturb_combine(&self->check, step, self->work.out);
 	atomic_fetch_add(&self->page->num_steps, 1);
 	return true;
 }
@@ -286,7 +202,7 @@ static bool run_block(struct rank *self, int series, int64_t first, int64_t end)
 	for (int64_t i = first - 1; i < end; i++) {
 		int64_t iteration = i < first ? -1 : i;
 		bool done = series == BENCH_REAL
-				    ? step_real(self, iteration)
+				    ? rank_step(self, iteration)
 				    : step_floor(self, series - BENCH_FLOOR(0),
 					      iteration);
 
@@ -299,7 +215,7 @@ static bool run_block(struct rank *self, int series, int64_t first, int64_t end)
 static bool warm_up(struct rank *self)
 {
 	for (int64_t i = 0; i < self->bench->options.num_warmup; i++)
-		if (!step_real(self, -1))
+		if (!rank_step(self, -1))
 			return false;
 	for (int v = 0; v < self->bench->floor.num_copies; v++)
 		for (int i = 0; i < FLOOR_WARMUP; i++)
@@ -332,17 +248,17 @@ int64_t rank_num_steps(const struct bench *bench)
 		       (bench->num_rounds + bench->options.num_iterations);
 }
 
-int rank_main(void *context, int32_t rank)
+int rank_main(void *context, int32_t member)
 {
 	struct bench *bench = context;
 	struct rank self = {
 		.bench = bench,
-		.rank = rank,
-		.page = &bench->ranks[rank],
+		.member = member,
+		.page = &bench->ranks[member],
 	};
 	/* The last barrier: nobody leaves while others still need it. */
 	bool done = prepare(&self) && warm_up(&self) && run_rounds(&self) &&
-		    barrier_wait(bench->barrier);
+		    rank_take_stats(&self) && barrier_wait(bench->barrier);
 
 	self.page->digest = self.check.digest;
 	clear_up(&self);

@@ -6,9 +6,69 @@
 
 #include <cjson/cJSON.h>
 
+#include "options_table.h"
 #include "report.h"
+#include "tally.h"
+
+/* ---- options ---------------------------------------------------------- */
+
+static const void *field_of(
+	const struct options *options, const struct option_row *row)
+{
+	return (const char *)options + row->offset;
+}
+
+/* Reads a field of any kind as a number; texts have none. */
+static double number_of(
+	const struct options *options, const struct option_row *row)
+{
+	const void *field = field_of(options, row);
+
+	switch (row->kind) {
+	case OPTION_FLAG:
+		return *(const bool *)field;
+	case OPTION_NUMBER:
+		return (double)*(const int64_t *)field;
+	case OPTION_SHARE:
+		return *(const double *)field;
+	case OPTION_CHOICE:
+		return *(const int *)field;
+	default:
+		return 0;
+	}
+}
+
+static const char *text_of(
+	const struct options *options, const struct option_row *row)
+{
+	const void *field = field_of(options, row);
+
+	if (row->kind == OPTION_CHOICE)
+		return option_value_name(row->choice, *(const int *)field);
+	return row->kind == OPTION_TEXT ? *(const char *const *)field : NULL;
+}
 
 /* ---- table ------------------------------------------------------------ */
+
+/* Options that the headline does not have and that were given. */
+static void print_others(FILE *stream, const struct options *options)
+{
+	const char *text;
+
+	for (size_t i = 0; i < options_num_rows; i++) {
+		const struct option_row *row = &options_rows[i];
+
+		text = text_of(options, row);
+		if (row->kind == OPTION_GROUP || row->common || row->aside ||
+			option_is_default(options, row))
+			continue;
+		fprintf(stream, " --%s", row->name);
+		if (text)
+			fprintf(stream, " %s", text);
+		else if (row->kind != OPTION_FLAG)
+			fprintf(stream, " %g", number_of(options, row));
+	}
+}
 
 static void print_job(FILE *stream, const struct bench *bench)
 {
@@ -16,20 +76,22 @@ static void print_job(FILE *stream, const struct bench *bench)
 
 	fprintf(stream,
 		"shunt %s bench: %lld rank%s (%s), %lld tokens of %lld %s, "
-		"top-%lld of %lld experts, quant %s%s, experts' rows %s, "
-		"routing %s, seed %lld, %lld steps after %lld\n",
+		"top-%lld of %lld experts, quant %s, experts' rows %s, result "
+		"%s, routing %s, seed %lld, %lld steps after %lld",
 		shunt_version(), (long long)options->num_ranks,
 		options->num_ranks == 1 ? "" : "s",
-		options_launch_name(options->launch),
+		option_value_name(&options_launches, options->launch),
 		(long long)options->num_tokens, (long long)options->hidden,
-		options_dtype_name(options->dtype), (long long)options->topk,
-		(long long)options->num_experts,
-		options_quant_name(options->quant),
-		options->smooth ? " with smooth scales" : "",
-		options_dtype_name(options->expert_dtype),
+		option_value_name(&options_row_dtypes, options->dtype),
+		(long long)options->topk, (long long)options->num_experts,
+		option_value_name(&options_quants, options->quant),
+		option_value_name(&options_dtypes, options->expert_dtype),
+		option_value_name(&options_dtypes, options->out_dtype),
 		options->routing_text, (long long)options->seed,
 		(long long)options->num_iterations,
 		(long long)options->num_warmup);
+	print_others(stream, options);
+	fputc('\n', stream);
 	if (options->routing.kind == ROUTING_FILE)
 		fprintf(stream, "set %s\n", options->routing.set);
 }
@@ -76,44 +138,46 @@ void report_table(
 			"reference, digest %016" PRIx64 "\n"
 			"ok\n",
 			results->digest);
+	tally_print(stream, bench);
 }
 
 /* ---- JSON ------------------------------------------------------------- */
+
+/* An option's name, as JSON has it. */
+static void name_of(const struct option_row *row, char *name, size_t bytes)
+{
+	snprintf(name, bytes, "%s", row->name);
+	for (; *name; name++)
+		if (*name == '-')
+			*name = '_';
+}
+
+static void add_parameter(
+	cJSON *to, const struct options *options, const struct option_row *row)
+{
+	const char *text = text_of(options, row);
+	char name[64];
+
+	name_of(row, name, sizeof(name));
+	if (text)
+		cJSON_AddStringToObject(to, name, text);
+	else if (row->kind == OPTION_TEXT)
+		cJSON_AddNullToObject(to, name);
+	else if (row->kind == OPTION_FLAG)
+		cJSON_AddBoolToObject(to, name, number_of(options, row) != 0);
+	else
+		cJSON_AddNumberToObject(to, name, number_of(options, row));
+}
 
 static void add_parameters(cJSON *root, const struct options *options)
 {
 	cJSON *to = cJSON_AddObjectToObject(root, "parameters");
 
-	cJSON_AddNumberToObject(to, "ranks", (double)options->num_ranks);
-	cJSON_AddStringToObject(
-		to, "launch", options_launch_name(options->launch));
-	cJSON_AddNumberToObject(to, "tokens", (double)options->num_tokens);
-	cJSON_AddNumberToObject(to, "hidden", (double)options->hidden);
-	cJSON_AddNumberToObject(to, "topk", (double)options->topk);
-	cJSON_AddNumberToObject(to, "experts", (double)options->num_experts);
-	cJSON_AddStringToObject(
-		to, "dtype", options_dtype_name(options->dtype));
-	cJSON_AddStringToObject(
-		to, "expert_dtype", options_dtype_name(options->expert_dtype));
-	cJSON_AddStringToObject(
-		to, "quant", options_quant_name(options->quant));
-	cJSON_AddBoolToObject(to, "smooth", options->smooth);
-	cJSON_AddStringToObject(
-		to, "layout", options_layout_name(options->layout));
-	cJSON_AddStringToObject(
-		to, "algorithm", options_algorithm_name(options->algorithm));
-	cJSON_AddStringToObject(
-		to, "transport", options_transport_name(options->transport));
-	cJSON_AddStringToObject(to, "routing", options->routing_text);
+	for (size_t i = 0; i < options_num_rows; i++)
+		if (options_rows[i].kind != OPTION_GROUP &&
+			!options_rows[i].aside)
+			add_parameter(to, options, &options_rows[i]);
 	cJSON_AddStringToObject(to, "routing_set", options->routing.set);
-	cJSON_AddNumberToObject(to, "seed", (double)options->seed);
-	cJSON_AddNumberToObject(to, "mask", options->mask);
-	cJSON_AddNumberToObject(to, "drop", options->drop);
-	cJSON_AddNumberToObject(to, "depth", (double)options->depth);
-	cJSON_AddBoolToObject(to, "worst_rows", options->worst_rows);
-	cJSON_AddNumberToObject(to, "iters", (double)options->num_iterations);
-	cJSON_AddNumberToObject(to, "warmup", (double)options->num_warmup);
-	cJSON_AddBoolToObject(to, "check", options->check);
 }
 
 static void add_machine(cJSON *root, const struct bench *bench)
@@ -189,6 +253,7 @@ static cJSON *make_json(
 	if (results->ok) {
 		add_times(root, results);
 		add_digest(root, bench, results);
+		tally_add_json(root, bench);
 	}
 	return root;
 }

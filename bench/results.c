@@ -19,18 +19,15 @@ static void slowest(const struct bench *bench, int series,
 
 static int64_t phase_bytes(const struct bench *bench, enum bench_phase phase)
 {
-	int64_t sent = bench->floor.sent_bytes +
-		       (bench->floor.scales ? (int64_t)sizeof(float) : 0);
 	int64_t bytes = 0;
 
 	for (int64_t step = 0; step < LOAD_STEPS; step++)
-		for (int32_t rank = 0; rank < bench->load.num_ranks; rank++)
+		for (int32_t m = 0; m < bench->shape.num_members; m++)
 			bytes += phase == BENCH_DISPATCH
-					 ? load_dispatch_bytes(&bench->load,
-						   step, rank, sent)
-					 : load_combine_bytes(&bench->load,
-						   step, rank,
-						   bench->floor.expert_bytes);
+					 ? plan_dispatch_bytes(
+						   &bench->plan, step, m)
+					 : plan_combine_bytes(
+						   &bench->plan, step, m);
 	return bytes / LOAD_STEPS;
 }
 

@@ -6,6 +6,7 @@
 
 #include "random.h"
 #include "routing.h"
+#include "shape.h"
 #include "trace.h"
 
 #define PURPOSE_IDS 1
@@ -113,14 +114,6 @@ void routing_fini(struct routing *routing)
 
 /* ---- fixing the shape ------------------------------------------------- */
 
-int64_t routing_first_expert(const struct routing *routing, int32_t rank)
-{
-	int64_t share = routing->num_experts / routing->num_ranks;
-	int64_t longer = routing->num_experts % routing->num_ranks;
-
-	return rank * share + (rank < longer ? rank : longer);
-}
-
 static bool prepare_zipf(struct routing *routing, char error[ROUTING_ERROR])
 {
 	int64_t num_experts = routing->num_experts;
@@ -158,8 +151,19 @@ static bool prepare_file(struct routing *routing, char error[ROUTING_ERROR])
 static bool prepare_local(
 	const struct routing *routing, char error[ROUTING_ERROR])
 {
-	int64_t fewest = routing->num_experts / routing->num_ranks;
+	const struct shape *shape = routing->shape;
+	int64_t fewest = INT64_MAX;
 
+	if (shape->num_shared_ranks > 0) {
+		snprintf(error, ROUTING_ERROR,
+			"local: ranks of --shared experts have no others");
+		return false;
+	}
+	for (int32_t i = 0; i < shape->left_ranks; i++) {
+		int64_t local = shape_num_local(shape, shape->old_of_new[i]);
+
+		fewest = local < fewest ? local : fewest;
+	}
 	if (fewest >= routing->topk)
 		return true;
 	snprintf(error, ROUTING_ERROR,
@@ -169,12 +173,20 @@ static bool prepare_local(
 	return false;
 }
 
-bool routing_prepare(struct routing *routing, int32_t num_ranks,
-	int64_t num_experts, int64_t topk, char error[ROUTING_ERROR])
+bool routing_prepare(struct routing *routing, const struct shape *shape,
+	int64_t topk, char error[ROUTING_ERROR])
 {
-	routing->num_ranks = num_ranks;
-	routing->num_experts = num_experts;
+	routing->shape = shape;
+	routing->num_experts = shape->left_experts;
 	routing->topk = topk;
+	if (routing->num_experts == 0)
+		return true;
+	if (topk > routing->num_experts) {
+		snprintf(error, ROUTING_ERROR,
+			"--elastic leaves %lld experts, --topk %lld needs more",
+			(long long)routing->num_experts, (long long)topk);
+		return false;
+	}
 	switch (routing->kind) {
 	case ROUTING_ZIPF:
 		return prepare_zipf(routing, error);
@@ -183,11 +195,12 @@ bool routing_prepare(struct routing *routing, int32_t num_ranks,
 	case ROUTING_LOCAL:
 		return prepare_local(routing, error);
 	case ROUTING_HOT:
-		if (routing->num_hot <= num_experts)
+		if (routing->num_hot <= routing->num_experts)
 			return true;
 		snprintf(error, ROUTING_ERROR,
 			"hot: N %lld is more than --experts %lld",
-			(long long)routing->num_hot, (long long)num_experts);
+			(long long)routing->num_hot,
+			(long long)routing->num_experts);
 		return false;
 	default:
 		return true;
@@ -307,31 +320,45 @@ static void draw_token(struct draw *draw, int64_t number, int64_t *ids)
 }
 
 /* The experts that can be drawn. */
-static void fill_pool(struct draw *draw, int32_t rank)
+static void fill_pool(struct draw *draw, int32_t member)
 {
 	const struct routing *routing = draw->routing;
+	const struct shape *shape = routing->shape;
+	int32_t rank = shape_rank(shape, member);
 	bool local = routing->kind == ROUTING_LOCAL;
-	int64_t first = local ? routing_first_expert(routing, rank) : 0;
-	int64_t end = local ? routing_first_expert(routing, rank + 1)
-			    : routing->num_experts;
+	int64_t count = routing->num_experts;
 
-	for (int64_t e = first; e < end; e++)
+	if (local)
+		count = shape->new_of_old[rank] < 0
+				? 0
+				: shape_num_local(shape, rank);
+	for (int64_t i = 0; i < count; i++) {
+		int64_t e = local ? shape_new_local(shape, rank, i) : i;
+
 		if (!routing->weights || routing->weights[e] > 0)
 			draw->pool[draw->pool_size++].expert = e;
+	}
 }
 
 bool routing_draw(const struct routing *routing, const struct routing_step *at,
 	int64_t num_tokens, int64_t *ids)
 {
 	struct draw draw = {.routing = routing};
-	int64_t number =
-		(at->step * routing->num_ranks + at->rank) * num_tokens;
+	int64_t number = (at->step * routing->shape->num_members + at->member) *
+			 num_tokens;
 
-	draw.random = random_stream(at->seed, PURPOSE_IDS, at->step, at->rank);
+	for (int64_t i = 0; i < num_tokens * routing->topk; i++)
+		ids[i] = -1;
+	/* Who is left out has no experts of its own. */
+	if (routing->num_experts == 0 ||
+		shape_new_rank(routing->shape, at->member) < 0)
+		return true;
+	draw.random =
+		random_stream(at->seed, PURPOSE_IDS, at->step, at->member);
 	draw.pool = calloc((size_t)routing->num_experts, sizeof(draw.pool[0]));
 	if (!draw.pool)
 		return false;
-	fill_pool(&draw, at->rank);
+	fill_pool(&draw, at->member);
 	for (int64_t t = 0; t < num_tokens; t++)
 		draw_token(&draw, number + t, ids + t * routing->topk);
 	free(draw.pool);

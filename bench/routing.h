@@ -1,6 +1,6 @@
 /*
  * Who chooses which experts: the routings of `shunt bench`. Each token's K
- * experts are distinct. All draws are pure functions of seed, step, rank.
+ * experts are distinct. All draws are pure functions of seed, step, member.
  */
 #ifndef BENCH_ROUTING_H
 #define BENCH_ROUTING_H
@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #define ROUTING_ERROR 8192
+
+struct shape;
 
 enum routing_kind {
 	ROUTING_UNIFORM,  /* K of E, each as likely */
@@ -28,8 +30,8 @@ struct routing {
 	int64_t file_experts, file_topk; /* of the file, else 0 */
 	char set[128];                   /* of the file: which set was taken */
 	double *weights; /* (E), for zipf and file; by routing_prepare() */
-	int64_t num_experts, topk;
-	int32_t num_ranks;
+	const struct shape *shape;
+	int64_t num_experts, topk; /* E', K */
 };
 
 /* Reads what --routing was given, and the file it names. On failure `error`
@@ -38,23 +40,21 @@ bool routing_init(
 	struct routing *routing, const char *text, char error[ROUTING_ERROR]);
 void routing_fini(struct routing *routing);
 
-/* Fixes the shape. On failure `error` says what does not fit. */
-bool routing_prepare(struct routing *routing, int32_t num_ranks,
-	int64_t num_experts, int64_t topk, char error[ROUTING_ERROR]);
+/* Fixes the shape, which stays. On failure `error` says what does not fit. */
+bool routing_prepare(struct routing *routing, const struct shape *shape,
+	int64_t topk, char error[ROUTING_ERROR]);
 
-/* Which step of which rank, and the seed of it all. */
+/* Which step of which member, and the seed of it all. */
 struct routing_step {
 	uint64_t seed;
 	int64_t step;
-	int32_t rank;
+	int32_t member;
 };
 
-/* The ids of one rank's step: ids[num_tokens * topk]. False if out of
- * memory. */
+/* The ids of one member's step, in the new numbering of shape.h:
+ * ids[num_tokens * topk]; all -1 if there are only special experts. False if
+ * out of memory. */
 bool routing_draw(const struct routing *routing, const struct routing_step *at,
 	int64_t num_tokens, int64_t *ids);
-
-/* First expert of a rank under the even placement; rank num_ranks: E. */
-int64_t routing_first_expert(const struct routing *routing, int32_t rank);
 
 #endif

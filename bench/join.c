@@ -1,0 +1,136 @@
+/* The library's objects of a rank: world, groups, exchange, memory. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rank.h"
+
+static bool make_world(struct rank *self)
+{
+	struct shunt_world_config config = SHUNT_WORLD_CONFIG_INIT;
+	enum shunt_status status;
+
+	config.rendezvous = self->bench->meeting;
+	config.rank = self->member;
+	config.num_ranks = self->bench->shape.num_members;
+	config.key = self->bench->rendezvous.key;
+	config.job = "shunt bench";
+	status = shunt_world_create(&config, &self->world);
+	return !status || rank_fail_call(self, "shunt_world_create", status);
+}
+
+/* The group of `count` members from `first` on, `step` apart. */
+static bool make_group(struct rank *self, const char *name, int32_t first,
+	int32_t count, int32_t step, struct shunt_group **group)
+{
+	int32_t *ranks = calloc((size_t)count, sizeof(ranks[0]));
+	enum shunt_status status;
+
+	if (!ranks)
+		return rank_fail(self, "out of memory");
+	for (int32_t i = 0; i < count; i++)
+		ranks[i] = first + i * step;
+	status = shunt_group_create(self->world, ranks, count, name, 0, group);
+	free(ranks);
+	return !status || rank_fail_call(self, "shunt_group_create", status);
+}
+
+static bool make_groups(struct rank *self)
+{
+	const struct shape *shape = &self->bench->shape;
+	int32_t rank = shape_rank(shape, self->member);
+
+	if (shape->num_tp == 1)
+		return true;
+	return make_group(self, "ep", self->member - rank, shape->num_ranks, 1,
+		       &self->ep_group) &&
+	       make_group(self, "tp", rank, shape->num_tp, shape->num_ranks,
+		       &self->tp_group);
+}
+
+static bool make_exchange(struct rank *self)
+{
+	struct shunt_exchange_config config = self->bench->config;
+	struct shunt_exchange_sizes sizes = SHUNT_EXCHANGE_SIZES_INIT;
+	const struct shape *shape = &self->bench->shape;
+	enum shunt_status status;
+
+	config.tp_group = self->tp_group;
+	status = shunt_exchange_create(
+		self->world, self->ep_group, &config, &self->exchange);
+	if (status)
+		return rank_fail_call(self, "shunt_exchange_create", status);
+	status = shunt_exchange_query(&config, shape_rank(shape, self->member),
+		shape->num_ranks, &sizes);
+	if (status)
+		return rank_fail_call(self, "shunt_exchange_query", status);
+	self->recv_rows = sizes.recv_rows;
+	return true;
+}
+
+/* Where the experts write, if it is not the window. */
+static bool make_y(struct rank *self)
+{
+	size_t rows = (size_t)self->recv_rows;
+	size_t bytes = rows * (size_t)self->bench->load.expert_bytes;
+
+	self->rows = calloc(rows + 1, sizeof(self->rows[0]));
+	self->y_rows = calloc(rows + 1, sizeof(self->y_rows[0]));
+	if (!self->rows || !self->y_rows)
+		return rank_fail(self, "out of memory");
+	switch (self->bench->options.y) {
+	case OPTIONS_Y_WINDOW:
+		return true;
+	case OPTIONS_Y_HEAP:
+		self->y = shunt_alloc(self->world, bytes + 1);
+		return self->y || rank_fail(self, "shunt_alloc: %s",
+					  shunt_error_message());
+	default:
+		self->y = malloc(bytes + 1);
+		return self->y || rank_fail(self, "out of memory");
+	}
+}
+
+bool rank_join(struct rank *self)
+{
+	return make_world(self) && make_groups(self) && make_exchange(self) &&
+	       make_y(self);
+}
+
+void rank_leave(struct rank *self)
+{
+	shunt_exchange_destroy(self->exchange);
+	if (self->bench->options.y == OPTIONS_Y_HEAP)
+		shunt_free(self->world, self->y);
+	else
+		free(self->y);
+	free(self->rows);
+	free(self->y_rows);
+	shunt_group_destroy(self->tp_group);
+	shunt_group_destroy(self->ep_group);
+	shunt_world_destroy(self->world);
+}
+
+bool rank_take_stats(struct rank *self)
+{
+	const struct bench *bench = self->bench;
+	char *text = bench->texts + self->member * BENCH_TEXT_BYTES;
+	struct shunt_stats *stats = &self->page->stats;
+	char why[CHECK_TEXT];
+	size_t needed;
+	enum shunt_status status;
+
+	if (!bench->options.stats)
+		return true;
+	*stats = (struct shunt_stats)SHUNT_STATS_INIT;
+	status = shunt_stats_get(self->exchange, stats);
+	if (status)
+		return rank_fail_call(self, "shunt_stats_get", status);
+	if (bench->options.check && !self->left_out &&
+		!check_stats(&self->check, stats, why))
+		return rank_fail(self, "the stats are wrong: %s", why);
+	status = shunt_stats_text(
+		self->exchange, text, BENCH_TEXT_BYTES, &needed);
+	if (status)
+		return rank_fail_call(self, "shunt_stats_text", status);
+	return true;
+}

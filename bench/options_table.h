@@ -1,0 +1,82 @@
+/* The list of options: what each is called, takes and sets. Parser, --help,
+ * the table's headline and the JSON parameters are all made from it. */
+#ifndef BENCH_OPTIONS_TABLE_H
+#define BENCH_OPTIONS_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "options.h"
+
+/* A value that has a name on the command line. */
+struct option_value {
+	const char *name; /* NULL behind the last */
+	int number;
+};
+
+/* What an option may be. */
+struct option_choice {
+	struct option_value values[16];
+	const char *later[4]; /* known to other versions of us */
+};
+
+extern const struct option_choice options_launches, options_transports,
+	options_algorithms, options_placements, options_dtypes,
+	options_row_dtypes, options_gamma_dtypes, options_quants,
+	options_scale_forms, options_statics, options_combine_quants,
+	options_layouts, options_ys, options_weight_ways, options_id_types;
+
+/* The name of a value; "?" if it has none. */
+const char *option_value_name(const struct option_choice *choice, int number);
+
+/* "a, b or c" */
+void option_list_values(
+	const struct option_choice *choice, char *list, size_t bytes);
+
+enum option_kind {
+	OPTION_GROUP,  /* a heading */
+	OPTION_FLAG,   /* bool */
+	OPTION_NUMBER, /* int64_t in low .. high */
+	OPTION_SHARE,  /* double in 0 .. 1 */
+	OPTION_CHOICE, /* int */
+	OPTION_TEXT    /* const char *, and `parse` if that is not all */
+};
+
+struct option_row {
+	const char *name, *argument, *help;
+	enum option_kind kind;
+	size_t offset; /* in struct options */
+	int64_t low, high;
+	const struct option_choice *choice;
+	/* On failure `error` says what is legal. */
+	bool (*parse)(struct options *options, const char *text,
+		char error[ROUTING_ERROR]);
+	int key;     /* a letter that stands for it too */
+	bool common; /* the headline has it anyway */
+	bool aside;  /* no parameter of the measurement */
+};
+
+extern const struct option_row options_rows[];
+extern const size_t options_num_rows;
+
+/* True if the field is as it is without any option. */
+bool option_is_default(
+	const struct options *options, const struct option_row *row);
+
+/* --help's text behind the list. */
+extern const char options_text[];
+
+/* Parsers of OPTION_TEXT. */
+bool options_parse_shared(
+	struct options *options, const char *text, char error[ROUTING_ERROR]);
+bool options_parse_special(
+	struct options *options, const char *text, char error[ROUTING_ERROR]);
+bool options_parse_x_scales(
+	struct options *options, const char *text, char error[ROUTING_ERROR]);
+bool options_parse_elastic(
+	struct options *options, const char *text, char error[ROUTING_ERROR]);
+bool options_parse_routing(
+	struct options *options, const char *text, char error[ROUTING_ERROR]);
+
+#endif
