@@ -113,7 +113,8 @@ QUANT_INLINE uint32_t span_finite(enum shunt_dtype dtype,
 /* quant/code.h in vectors; the code is in the lowest byte of each dword. */
 QUANT_INLINE __m512i encode_float(enum shunt_dtype code, __m512 p, bool clamped)
 {
-	const int smaller = 0x2, larger = 0x3; /* in magnitude; the sign of p */
+	/* Of two in magnitude, with the sign of the first. */
+	enum { SMALLER = 0x2, LARGER = 0x3 };
 	const __m512 max = _mm512_set1_ps(code_max(code));
 	const __m512 least = _mm512_castsi512_ps(
 		_mm512_set1_epi32((int)code_least_normal(code)));
@@ -122,9 +123,9 @@ QUANT_INLINE __m512i encode_float(enum shunt_dtype code, __m512 p, bool clamped)
 	__m512i exponent, sum;
 
 	if (clamped)
-		p = _mm512_range_ps(p, max, smaller);
+		p = _mm512_range_ps(p, max, SMALLER);
 	exponent = _mm512_and_si512(
-		_mm512_castps_si512(_mm512_range_ps(p, least, larger)),
+		_mm512_castps_si512(_mm512_range_ps(p, least, LARGER)),
 		_mm512_set1_epi32((int)0xff800000));
 	sum = _mm512_castps_si512(_mm512_add_ps(
 		p, _mm512_castsi512_ps(_mm512_add_epi32(exponent,
