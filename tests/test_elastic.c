@@ -110,6 +110,7 @@ static void survive(struct seat *seat)
 	plain_init(&plain, seat, NULL, &config);
 	for (int i = 0; i < 3; i++)
 		pass_whole(&plain);
+	seat_barrier(seat); /* nobody is left out while still at work */
 	if (seat->rank == 1) {
 		if (*ending == END_KILLED)
 			kill(getpid(), SIGKILL);
@@ -190,6 +191,7 @@ static void keep_all(struct seat *seat)
 	SEAT_CHECK(seat, plain.out.num_rows == (seat->rank % 2 == 1 ? 4 : 0),
 		"%d rows", (int)plain.out.num_rows);
 	SEAT_OK(seat, plain_try_combine(&plain, factors));
+	seat_barrier(seat);
 	if (seat->rank != 1)
 		pass_example(&plain);
 	seat_barrier(seat);
@@ -534,13 +536,16 @@ static void disagree(struct seat *seat)
 
 	seat_label(seat, "%s: ", how->what);
 	plain_init(&plain, seat, NULL, &config);
+	for (int i = 0; i < 3; i++) {
+		seat_barrier(seat);
+		if (!(how->present >> seat->rank & 1))
+			continue;
+		bring(&plain, 1, (const int32_t[]){0, 1},
+			how->tables[seat->rank]);
+		SEAT_STATUS(seat, SHUNT_MISMATCH, plain_try(&plain));
+		seat_message_has(seat, "elastic_info");
+	}
 	if (how->present >> seat->rank & 1) {
-		for (int i = 0; i < 3; i++) {
-			bring(&plain, 1, (const int32_t[]){0, 1},
-				how->tables[seat->rank]);
-			SEAT_STATUS(seat, SHUNT_MISMATCH, plain_try(&plain));
-			seat_message_has(seat, "elastic_info");
-		}
 		bring(&plain, 1, (const int32_t[]){0, 1},
 			how->present == 15 ? NULL : without_1);
 		plain_dispatch(&plain);
@@ -645,8 +650,9 @@ static void lose_one_after_another(struct seat *seat)
 
 	plain_init(&plain, seat, NULL, &config);
 	for (int i = 0; i < 3; i++) {
+		seat_barrier(seat);
 		if (tables[i] && tables[i][4 + seat->rank] < 0)
-			break;
+			continue;
 		second = plain;
 		bring(&plain, 1, (const int32_t[]){0, 3}, tables[i]);
 		bring(&second, 1, (const int32_t[]){1, 1}, tables[i]);
@@ -682,6 +688,7 @@ static void come_uninvited(struct seat *seat)
 
 	plain_init(&plain, seat, NULL, &config);
 	for (int i = 0; i < 3; i++) {
+		seat_barrier(seat);
 		bring(&plain, 1, (const int32_t[]){0, 3},
 			seat->rank == 1 ? NULL : without_1);
 		if (seat->rank == 1) {
