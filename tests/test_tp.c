@@ -637,6 +637,7 @@ static void tp_groups_that_do_not_fit_together_are_a_mismatch_on_all(
 		{"groups cross", 2, 2, {{0, 3}, {1, 2}}},
 		{"one is upside down", 2, 2, {{0, 2}, {3, 1}}},
 		{"a group inside an EP group", 2, 2, {{0, 1}, {2, 3}}},
+		{"cross in two of three groups", 2, 3, {{0, 2, 4}, {1, 5, 3}}},
 	};
 
 	(void)state;
@@ -652,10 +653,13 @@ static void use_the_group_twice(struct seat *seat)
 	struct shunt_exchange *exchange;
 
 	config.tp_group = groups.ep;
-	SEAT_STATUS(seat, SHUNT_INVALID,
-		shunt_exchange_create(
-			seat->world, groups.ep, &config, &exchange));
-	seat_message_has(seat, "tp_group");
+	for (int i = 0; i < 2; i++) {
+		SEAT_STATUS(seat, SHUNT_INVALID,
+			shunt_exchange_create(
+				seat->world, groups.ep, &config, &exchange));
+		seat_message_has(seat, i == 0 ? "tp_group" : "hidden");
+		config.hidden = 0;
+	}
 	drop_groups(&groups);
 }
 

@@ -1,6 +1,7 @@
 /* Exchanges: query, creation, destruction, and the bracket of every call. */
 #include "exchange/exchange.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,30 +101,26 @@ static enum shunt_status exchange_alloc(struct shunt_world *world,
 	return SHUNT_OK;
 }
 
-/* This rank's own part: everything that can be checked alone. */
-static enum shunt_status exchange_accept(struct shunt_exchange *exchange,
-	const struct shunt_exchange_config *given)
+/* A tp_group that cannot be is forgotten, so that nobody locks it. */
+static enum shunt_status check_tp_group(struct shunt_exchange *exchange)
 {
-	const struct shunt_exchange_config *config = &exchange->accepted.config;
-	enum shunt_status status;
-	size_t members;
+	struct shunt_exchange_config *config = &exchange->accepted.config;
 
-	status = accepted_init(&exchange->accepted, given, exchange->rank,
-		exchange->group->size);
-	if (status != SHUNT_OK)
-		return status;
-	if (config->tp_group == exchange->group ||
-		(config->tp_group &&
-			config->tp_group->world != exchange->world)) {
-		exchange->accepted.config.tp_group = NULL;
-		return error_set(SHUNT_INVALID,
-			"tp_group must be another group than the exchange's, "
-			"of the same world (rank %d)",
-			exchange->rank);
-	}
-	members = (size_t)exchange_shape(exchange)->num_members;
-	exchange->quantize = quant_row_kernel(
-		config->quant, config->scale_form, config->dtype);
+	if (!config->tp_group ||
+		(config->tp_group != exchange->group &&
+			config->tp_group->world == exchange->world))
+		return SHUNT_OK;
+	config->tp_group = NULL;
+	return error_set(SHUNT_INVALID,
+		"tp_group must be another group than the exchange's, of the "
+		"same world (rank %d)",
+		exchange->rank);
+}
+
+static enum shunt_status exchange_reserve(struct shunt_exchange *exchange)
+{
+	size_t members = (size_t)exchange_shape(exchange)->num_members;
+
 	exchange->window_off = calloc(members, sizeof(uint64_t));
 	exchange->windows = calloc(members, sizeof(uint8_t *));
 	exchange->lost_ranks = calloc(members, sizeof(int32_t));
@@ -134,6 +131,27 @@ static enum shunt_status exchange_accept(struct shunt_exchange *exchange,
 			exchange->rank, members);
 	return layouts_init(
 		&exchange->accepted, exchange->rank, &exchange->layouts);
+}
+
+/* This rank's own part: everything that can be checked alone. */
+static enum shunt_status exchange_accept(struct shunt_exchange *exchange,
+	const struct shunt_exchange_config *given)
+{
+	const struct shunt_exchange_config *config = &exchange->accepted.config;
+	enum shunt_status status, group_status;
+	char message[STEP_REASON_BYTES];
+
+	status = accepted_init(&exchange->accepted, given, exchange->rank,
+		exchange->group->size);
+	snprintf(message, sizeof(message), "%s", shunt_error_message());
+	group_status = check_tp_group(exchange);
+	if (status != SHUNT_OK)
+		return error_set(status, "%s", message);
+	if (group_status != SHUNT_OK)
+		return group_status;
+	exchange->quantize = quant_row_kernel(
+		config->quant, config->scale_form, config->dtype);
+	return exchange_reserve(exchange);
 }
 
 static uint64_t window_bytes(const struct shunt_exchange *exchange)

@@ -82,21 +82,31 @@ static enum shunt_status gather_lists(struct grid *grid, int64_t deadline)
 	return status;
 }
 
-/* All EP groups have worked out the same grid, or all ranks fail. */
-static enum shunt_status compare_grids(struct grid *grid, int64_t deadline)
+/* All EP groups have worked out the same grid, or all ranks fail. `own`: what
+ * became of it here. */
+static enum shunt_status compare_grids(
+	struct grid *grid, enum shunt_status own, int64_t deadline)
 {
 	struct grid_notice mine = {.serial = grid->serial};
+	char message[256];
 	const struct grid_notice *notices;
 	struct gathered gathered;
 	enum shunt_status status;
 
-	crypto_generichash(mine.hash, sizeof(mine.hash),
-		(const uint8_t *)grid->members,
-		(size_t)grid->num_members * sizeof(*grid->members), NULL, 0);
+	snprintf(message, sizeof(message), "%s", shunt_error_message());
+	if (own == SHUNT_OK)
+		crypto_generichash(mine.hash, sizeof(mine.hash),
+			(const uint8_t *)grid->members,
+			(size_t)grid->num_members * sizeof(*grid->members),
+			NULL, 0);
 	status = group_gather(grid->tp_group, TAG_GRID, &mine, sizeof(mine),
 		deadline, &gathered);
 	if (status != SHUNT_OK)
 		return status;
+	if (own != SHUNT_OK) {
+		free(gathered.blobs);
+		return error_set(own, "%s", message);
+	}
 	notices = (const struct grid_notice *)(void *)gathered.blobs;
 	for (int32_t p = 0; p < grid->tp_group->size && !status; p++) {
 		if (notices[p].serial > grid->serial)
@@ -132,8 +142,9 @@ enum shunt_status grid_create(struct shunt_group *ep_group,
 			"rank %d: no memory for a grid of %d ranks",
 			ep_group->rank, grid.num_members);
 	status = gather_lists(&grid, deadline);
-	if (status == SHUNT_OK)
-		status = compare_grids(&grid, deadline);
+	/* After a mismatch too: other EP groups may not see it. */
+	if (status == SHUNT_OK || status == SHUNT_MISMATCH)
+		status = compare_grids(&grid, status, deadline);
 	if (status == SHUNT_OK) {
 		ep_group->num_grids = grid.serial + 1;
 		snprintf(name, sizeof(name), "shunt TP %llu",
