@@ -60,6 +60,8 @@ static enum shunt_status choose_view(struct shunt_exchange *exchange,
 			"elastic_info is missing: an earlier table has left "
 			"out ranks (rank %d)",
 			exchange->rank);
+	/* Not the present one: a later step's table will change that. */
+	route->view = &exchange->whole;
 	return SHUNT_OK;
 }
 
