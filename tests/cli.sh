@@ -85,7 +85,7 @@ bad_values_are_named_with_their_range() {
 	expect 2 "$shunt" bench --tokens 12x
 	says err "--tokens '12x'"
 	expect 2 "$shunt" bench --dtype int4
-	says err "--dtype 'int4': must be bf16, f16 or f32"
+	says err "--dtype 'int4': must be bf16, f16, f32, int8,"
 	expect 2 "$shunt" bench --topk 9 --experts 8
 	says err "--topk 9: must be in 1 .. 8"
 	expect 2 "$shunt" bench --mask 1.5
@@ -102,17 +102,66 @@ bad_values_are_named_with_their_range() {
 	says err "/nonexistent/file"
 }
 
+# refuses TEXT OPTION...: a bad option, and TEXT says what is legal.
+refuses() {
+	local text=$1
+	shift
+	expect 2 "$shunt" bench --experts 12 --topk 2 "$@"
+	says err "$text"
+}
+
+values_of_features_are_named_with_their_range() {
+	refuses "--shared 'x': must be s:S" --shared x
+	refuses "1 <= s <= S < 4" --shared 1:4
+	refuses "S a multiple of s" --shared 2:3
+	refuses "--special '1:2': must be ZERO:COPY:CONST" --special 1:2
+	refuses "--special-share: needs --special" --special-share 0.5
+	refuses "--experts 0: must be in 1 .. 65536, or 0 with" --experts 0
+	refuses "must be in 1 .. 2" --special 1:1:0 --experts 0 --topk 3
+	refuses "--tp 3: must divide --ranks, 4" --tp 3
+	refuses "--tp-rank-order: needs --tp" --tp-rank-order
+	refuses "--elastic '1x': must be ranks" --elastic 1x
+	refuses "rank 7: must be in 0 .. 3" --elastic 7
+	refuses "must leave a rank with experts" --elastic 0,1,2,3
+	refuses "share evenly" --elastic 1 --experts 13
+	refuses "as many ranks of each" --elastic 0 --shared 1:1
+	refuses "--x-scales '0:f32': must be N:TYPE" --x-scales 0:f32
+	refuses "must be none, int8, e4m3, e5m2, int8-128" --quant int4
+	refuses "must be f32, pow2 or e8m0" --scale-form f16
+	refuses "must be one, hidden or experts" --static two
+	refuses "needs --quant int8-static" --static hidden
+	refuses "--smooth: needs --quant int8, e4m3" --smooth --quant mxfp8
+	refuses "must be compact, padded or indexed" --layout loose
+	refuses "--align '0': must be a number in 1" --align 0
+	refuses "--rows-per-expert: needs --layout padded" --rows-per-expert 4
+	refuses "must be at least" --rows-per-expert 1 --layout padded
+	refuses "must be none, int8-8, int8-128" --combine-quant int8
+	refuses "must be window, heap, own or rows" --y nowhere
+	refuses "--feed: needs --y window, heap or own" --feed --y rows
+	refuses "must be dispatch, combine or none" --weights never
+	refuses "--gamma: must be f32 or --out-dtype, bf16" --gamma f16
+	refuses "must be even, ranges or map" --placement odd
+	refuses "have no others" --routing local --shared 1:1
+}
+
+what_does_not_go_together_the_library_says() {
+	refuses "UNSUPPORTED: algorithm HIERARCHY" --algorithm hierarchy
+	refuses "INVALID: dtype" --dtype int8 --quant int8
+	refuses "INVALID: x_scales_per_row" --x-scales 3:f32
+	refuses "INVALID: scale_form" --scale-form e8m0
+	refuses "INVALID: column_major_scales" --column-major --quant none
+	refuses "INVALID: elastic" --placement map --elastic 1
+	expect 1 "$shunt" bench "${small[@]}" --ranks 4 --tp 2 --elastic 1
+	says err "elastic (elastic_info) and tp_group do not go together"
+}
+
 later_features_are_not_in_this_version() {
-	local option
-	for option in "--layout padded" "--layout indexed" \
-		"--algorithm hierarchy" "--transport verbs" "--quant mxfp8" \
-		"--quant e4m3" "--hosts 2" "--shared 1:2" "--special 1:0:0"; do
-		# shellcheck disable=SC2086
-		expect 2 "$shunt" bench $option
-		says err "not in this version"
-	done
+	expect 2 "$shunt" bench --transport verbs
+	says err "not in this version"
+	expect 2 "$shunt" bench --hosts 2
+	says err "not in this version"
 	"$shunt" bench --help >"$work/out"
-	! grep -qE -e 'hosts|padded|hierarchy|verbs' "$work/out" ||
+	! grep -qE -e 'hosts|hierarchy|verbs' "$work/out" ||
 		fail "help lists what does not exist"
 }
 
@@ -201,6 +250,166 @@ odd_shapes_equal_the_reference() {
 	expect 0 "$shunt" bench "${small[@]}" --check --depth 5 --worst-rows
 }
 
+# each OPTIONS...: every argument is a list of options for a small checked run.
+each() {
+	local options
+	for options in "$@"; do
+		# shellcheck disable=SC2086
+		expect 0 "$shunt" bench "${small[@]}" --check $options
+	done
+}
+
+every_quantization_equals_the_reference() {
+	local mode
+	for mode in none int8 e4m3 e5m2 int8-128 e4m3-128 e5m2-128 \
+		int8-static e4m3-static mxfp8 mxfp8-e5m2 mxfp4 nvfp4; do
+		each "--quant $mode" "--quant $mode --dtype f16 --hidden 299" \
+			"--quant $mode --dtype f32 --hidden 1"
+	done
+	for mode in int8-128 e4m3-128 e5m2-128; do
+		each "--quant $mode --hidden 300 --scale-form pow2 --smooth" \
+			"--quant $mode --hidden 300 --scale-form e8m0 \
+			--column-major"
+	done
+	for mode in one hidden experts; do
+		each "--quant int8-static --static $mode" \
+			"--quant e4m3-static --static $mode --smooth"
+	done
+	each "--quant mxfp4 --column-major" "--quant nvfp4 --column-major"
+}
+
+quantized_rows_pass_with_their_scales() {
+	each "--dtype int8" "--dtype int8 --x-scales 1:f32" \
+		"--dtype e4m3 --x-scales 3:e8m0 --column-major" \
+		"--dtype e5m2 --x-scales 3:f32 --layout padded" \
+		"--dtype e2m1 --x-scales 7:e4m3 --hidden 97" \
+		"--dtype bf16 --quant none --x-scales 2:f32 --cached"
+}
+
+every_layout_equals_the_reference() {
+	local layout
+	for layout in compact padded indexed; do
+		each "--layout $layout --quant none" \
+			"--layout $layout --quant mxfp8 --zero-tail --align 4" \
+			"--layout $layout --smooth --shared 1:1 --align 3" \
+			"--layout $layout --quant none --worst-rows"
+	done
+	each "--layout padded --rows-per-expert 50 --zero-tail" \
+		"--align 8 --quant e4m3-128 --column-major --zero-tail" \
+		"--align 5 --prefix-nums" \
+		"--layout indexed --quant none --dtype e2m1 --hidden 97"
+}
+
+shared_and_special_experts_equal_the_reference() {
+	each "--shared 1:1" "--shared 1:2 --smooth" "--shared 2:2" \
+		"--ranks 5 --shared 2:4 --quant mxfp8" "--shared 1:0" \
+		"--special 2:1:1" "--special 0:1:0 --special-share 0.9" \
+		"--special 2:1:1 --experts 0" "--special 2:0:3 --shared 1:1" \
+		"--shared-x --mask 0.4" "--shared 1:1 --drop 0.7"
+}
+
+tp_groups_equal_the_reference() {
+	each "--ranks 4 --tp 2" "--ranks 4 --tp 2 --tp-rank-order" \
+		"--ranks 6 --tp 3 --shared 1:1 --zero-tail --align 4" \
+		"--ranks 4 --tp 2 --layout padded --combine-quant mxfp8" \
+		"--ranks 4 --tp 2 --layout indexed --quant none" \
+		"--ranks 4 --tp 2 --layout indexed --smooth" \
+		"--ranks 2 --tp 2 --cached --feed --y heap" \
+		"--ranks 4 --tp 2 --launch threads --stats"
+}
+
+steps_with_a_table_equal_the_reference() {
+	each "--elastic 1" "--ranks 4 --elastic 0,3 --cached" \
+		"--ranks 4 --elastic 0 --shared 1:2 --experts 12 --feed" \
+		"--ranks 4 --elastic 2 --routing local --stats" \
+		"--elastic 2 --special 1:1:1 --performance-info --residual"
+}
+
+every_combine_equals_the_reference() {
+	local y mode
+	for y in window heap own rows; do
+		each "--y $y" "--y $y --combine-quant int8-128 --align 4" \
+			"--y $y --layout padded --split"
+		[ $y = rows ] || each "--y $y --feed" \
+			"--y $y --feed --split --layout indexed --quant none"
+	done
+	for mode in int8-8 int8-128 e4m3-128 mxfp8; do
+		each "--combine-quant $mode --hidden 299" \
+			"--combine-quant $mode --expert-dtype f32 --shared 1:1"
+	done
+	each "--residual" "--gamma f32" "--residual --gamma bf16 --mask 0.3" \
+		"--residual --gamma f32 --out-dtype f32 --special 1:1:1" \
+		"--gamma f16 --out-dtype f16 --expert-dtype f32 --feed"
+}
+
+weights_ids_and_masks_equal_the_reference() {
+	each "--weights combine" "--weights none" "--weights combine --cached" \
+		"--weights none --cached --layout padded" "--cached --smooth" \
+		"--ids i32" "--ids i32 --bad 0.3 --drop 0.2 --repeat 0.3" \
+		"--bad 0.5 --cached --stats" "--repeat 0.5 --worst-rows" \
+		"--mask-choices 0.5" "--mask 0.5 --mask-choices 0.5 --shared 1:1" \
+		"--placement ranges" "--placement map --shared 1:1 --smooth"
+}
+
+# moves DISPATCH COMBINE OPTION...: bytes that the floor and the report take.
+moves() {
+	local dispatch=$1 combine=$2
+	shift 2
+	expect 0 "$shunt" bench --ranks 2 --tokens 8 --hidden 256 --topk 2 \
+		--experts 4 --routing balanced --iters 1 --warmup 0 --json - "$@"
+	cp "$work/out" "$work/json"
+	expect 0 python3 -c "
+import json
+j = json.load(open('$work/json'))
+got = j['dispatch_bytes'], j['combine_bytes']
+assert got == ($dispatch, $combine), ('$*', got)"
+}
+
+bytes_are_those_that_the_case_must_move() {
+	# 2 ranks x 8 tokens of 512 B; 32 rows.
+	moves "16*512 + 32*260" "32*512 + 16*512"
+	moves "16*512 + 32*512" "32*512 + 16*512" --quant none
+	moves "16*512 + 32*(256 + 2*4)" "32*512 + 16*512" --quant int8-128
+	moves "16*512 + 32*(256 + 2)" "32*512 + 16*512" --quant e4m3-128 \
+		--scale-form e8m0
+	moves "16*512 + 32*(256 + 8)" "32*512 + 16*512" --quant mxfp8
+	moves "16*512 + 32*(128 + 16 + 4)" "32*512 + 16*512" --quant nvfp4
+	moves "16*512 + 16*512" "32*512 + 16*512" --quant none --layout indexed
+	moves "16*512 + 32*260" "32*512 + 16*512" --layout indexed --smooth
+	moves "16*512 + 2*32*260" "2*32*512 + 16*512" --ranks 2 --tp 2
+	moves "16*512 + (32 + 32)*260" "32*512 + 16*512" --align 16
+	moves "16*512 + (32 + 16)*260" "(32 + 16)*512 + 16*512" --shared 1:1 \
+		--align 1 --rows-per-expert 99 --layout padded
+	moves "16*512 + 32*260" "32*(256 + 8) + 16*512" --combine-quant int8-128
+	moves "16*512 + 32*260" "32*(256 + 64) + 16*512" --combine-quant int8-8
+	moves "16*512 + 32*260" "32*512 + 3*16*512" --residual --gamma f32 \
+		--layout padded
+	moves "16*512 + 32*260" "32*512 + 16*512 + 16*1024" --shared-x \
+		--out-dtype f32
+	moves "16*(256 + 4) + 32*(256 + 4)" "32*512 + 16*512" --dtype int8 \
+		--x-scales 1:f32
+}
+
+stats_and_waiting_are_shown() {
+	expect 0 "$shunt" bench "${small[@]:0:${#small[@]}-1}" --check \
+		--prometheus --performance-info --mask 0.5
+	says out "counted by the library"
+	says out "# TYPE shunt_"
+	says out "us per step that a rank waited"
+	says out "--mask 0.5"
+	expect 0 "$shunt" bench "${small[@]}" --check --stats \
+		--performance-info --json -
+	cp "$work/out" "$work/json"
+	expect 0 python3 -c "
+import json
+j = json.load(open('$work/json'))
+assert [s['dispatches'] for s in j['stats']] == [7, 7, 7], j['stats']
+assert sum(s['received_rows'] for s in j['stats']) == 7 * 3 * 7 * 2
+for phase in 'dispatch', 'combine':
+    waits = j['performance_info_us'][phase]
+    assert [len(row) for row in waits] == [3, 3, 3], waits"
+}
+
 json_has_stable_field_names() {
 	expect 0 "$shunt" bench "${small[@]}" --check --json -
 	cp "$work/out" "$work/json"
@@ -218,6 +427,15 @@ assert j['ok'] is True and len(j['digest']) == 16
 assert j['machine']['cores'] >= 1 and j['machine']['simd'] and j['machine']['cpu']
 assert j['version'].count('.') == 2
 p = j['parameters']
+for name in ('ranks launch transport algorithm tp tp_rank_order elastic tokens '
+        'hidden topk experts shared special placement dtype x_scales quant '
+        'scale_form column_major smooth static expert_dtype out_dtype '
+        'combine_quant layout rows_per_expert align zero_tail y depth '
+        'worst_rows weights ids prefix_nums cached split feed shared_x '
+        'residual gamma routing routing_set seed mask mask_choices drop bad '
+        'repeat special_share iters warmup check stats prometheus '
+        'performance_info').split():
+    assert name in p, name
 assert (p['ranks'], p['tokens'], p['hidden'], p['seed']) == (3, 7, 96, 1)
 # 3 ranks x 7 tokens, 2 choices each, none dropped: bf16 in, int8 + scale out
 assert j['dispatch_bytes'] == 21 * 192 + 42 * 100, j['dispatch_bytes']
@@ -430,12 +648,24 @@ all_tests=(
 	help_has_an_example_for_each_command
 	unknown_commands_and_options_exit_2
 	bad_values_are_named_with_their_range
+	values_of_features_are_named_with_their_range
+	what_does_not_go_together_the_library_says
 	later_features_are_not_in_this_version
 	a_trace_gives_experts_and_topk
 	a_wrong_trace_is_told
 	every_routing_equals_the_reference
 	every_format_equals_the_reference
 	odd_shapes_equal_the_reference
+	every_quantization_equals_the_reference
+	quantized_rows_pass_with_their_scales
+	every_layout_equals_the_reference
+	shared_and_special_experts_equal_the_reference
+	tp_groups_equal_the_reference
+	steps_with_a_table_equal_the_reference
+	every_combine_equals_the_reference
+	weights_ids_and_masks_equal_the_reference
+	bytes_are_those_that_the_case_must_move
+	stats_and_waiting_are_shown
 	json_has_stable_field_names
 	too_little_memory_is_told_before_it_is_taken
 	digest_does_not_depend_on_launch
