@@ -49,6 +49,7 @@ QUANT_INLINE uint32_t top_wide(enum shunt_dtype dtype,
 	const struct element_source *source, int64_t i, int64_t end)
 {
 	__m256i top0 = _mm256_setzero_si256(), top1 = top0;
+	uint32_t top;
 
 #pragma GCC unroll 1
 	for (; i + 16 <= end; i += 16) {
@@ -58,8 +59,21 @@ QUANT_INLINE uint32_t top_wide(enum shunt_dtype dtype,
 		top0 = _mm256_max_epu32(top0, magnitude(y0));
 		top1 = _mm256_max_epu32(top1, magnitude(y1));
 	}
-	return tail_top(
-		dtype, *source, i, end, largest(_mm256_max_epu32(top0, top1)));
+	top = largest(_mm256_max_epu32(top0, top1));
+	return i < end ? tail_top(dtype, *source, i, end, top) : top;
+}
+
+/* The f32 bits of the largest of 16 codes without sign. The one instruction
+ * that looks across a vector finds the least. */
+QUANT_INLINE uint32_t largest_code(enum shunt_dtype dtype, __m256i wide)
+{
+	const __m128i all = _mm_set1_epi16(0x7fff);
+	__m128i codes = _mm_max_epu16(_mm256_castsi256_si128(wide),
+		_mm256_extracti128_si256(wide, 1));
+	__m128i least = _mm_minpos_epu16(_mm_xor_si128(codes, all));
+	uint16_t code = (uint16_t)(_mm_cvtsi128_si32(least) ^ 0x7fff);
+
+	return half_bits(half_load(dtype, &code, 0));
 }
 
 /* The same for 16-bit types alone: their codes order like their magnitudes
@@ -70,18 +84,15 @@ QUANT_INLINE uint32_t top_narrow(enum shunt_dtype dtype,
 	const __m256i abs = _mm256_set1_epi16(0x7fff);
 	const char *at = source->x;
 	__m256i top = _mm256_setzero_si256();
-	uint16_t code;
+	uint32_t result;
 
 	for (; i + 16 <= end; i += 16) {
 		__m256i codes = _mm256_loadu_si256((const void *)(at + 2 * i));
 
 		top = _mm256_max_epu16(top, _mm256_and_si256(codes, abs));
 	}
-	top = _mm256_max_epu16(top, _mm256_srli_epi32(top, 16));
-	top = _mm256_and_si256(top, _mm256_set1_epi32(0xffff));
-	code = (uint16_t)largest(top);
-	return tail_top(
-		dtype, *source, i, end, half_bits(half_load(dtype, &code, 0)));
+	result = largest_code(dtype, top);
+	return i < end ? tail_top(dtype, *source, i, end, result) : result;
 }
 
 QUANT_INLINE uint32_t span_top(enum shunt_dtype dtype,
