@@ -74,6 +74,15 @@ int64_t reference_capacity(
 	return rows * frame.num_tp + local * (align - 1);
 }
 
+int64_t reference_room(
+	const struct reference_job *job, struct reference_place place)
+{
+	int64_t most = job->config.max_recv_rows;
+	int64_t worst = reference_capacity(job, place);
+
+	return most > 0 && most < worst ? most : worst;
+}
+
 /* ---- rows ------------------------------------------------------------- */
 
 static void put_row(struct walk *walk, const struct reference_input *input,
@@ -330,6 +339,42 @@ void reference_received_fini(struct reference_received *received)
 	*received = (struct reference_received){0};
 }
 
+/* The first pass. */
+static bool count(struct walk *walk, const struct reference_job *job,
+	struct reference_place place, struct reference_received *received)
+{
+	*walk = (struct walk){
+		.frame = frame_of(job),
+		.place = place,
+		.received = received,
+	};
+	walk->place.rank = frame_rank(&walk->frame, place.rank);
+	*received = (struct reference_received){
+		.num_experts = num_local(&walk->frame, walk->place.rank),
+		.num_ranks = walk->frame.num_ranks,
+		.row_bytes = made_row_bytes(job),
+		.num_scales = made_num_scales(job),
+		.scale_bytes = made_scale_bytes(job),
+	};
+	return make_tables(walk) && visit_all(walk);
+}
+
+bool reference_fits(const struct reference_job *job,
+	struct reference_place place, bool *fits)
+{
+	struct reference_received received;
+	struct walk walk;
+	bool done = count(&walk, job, place, &received);
+
+	*fits = done && walk.row <= reference_room(job, place);
+	if (job->config.layout == SHUNT_LAYOUT_PADDED)
+		for (int64_t l = 0; done && l < received.num_experts; l++)
+			*fits = *fits && received.padded_nums[l] <=
+						 rows_per_expert(&walk);
+	reference_received_fini(&received);
+	return done;
+}
+
 /* What comes behind the counting. */
 static bool fill(struct walk *walk, int64_t capacity)
 {
@@ -357,23 +402,11 @@ bool reference_receive(const struct reference_job *job,
 	struct reference_place place, int64_t capacity,
 	struct reference_received *received)
 {
-	struct walk walk = {
-		.frame = frame_of(job),
-		.place = place,
-		.received = received,
-	};
+	struct walk walk;
 	bool done;
 
-	walk.place.rank = frame_rank(&walk.frame, place.rank);
-	*received = (struct reference_received){
-		.num_experts = num_local(&walk.frame, walk.place.rank),
-		.num_ranks = walk.frame.num_ranks,
-		.row_bytes = made_row_bytes(job),
-		.num_scales = made_num_scales(job),
-		.scale_bytes = made_scale_bytes(job),
-	};
-	done = make_tables(&walk) && made_init(&walk.made, job) &&
-	       visit_all(&walk) && fill(&walk, capacity);
+	done = count(&walk, job, place, received);
+	done = made_init(&walk.made, job) && done && fill(&walk, capacity);
 	made_fini(&walk.made);
 	return done;
 }

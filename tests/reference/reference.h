@@ -57,6 +57,14 @@ void reference_place_experts(const struct shunt_exchange_config *config,
 int64_t reference_capacity(
 	const struct reference_job *job, struct reference_place place);
 
+/* Rows that it can receive by the config. */
+int64_t reference_room(
+	const struct reference_job *job, struct reference_place place);
+
+/* True if what the rank receives has room; *fits is set unless memory is out. */
+bool reference_fits(const struct reference_job *job,
+	struct reference_place place, bool *fits);
+
 /* What a row of expand_x is. */
 enum reference_kind {
 	REFERENCE_LEFT, /* nothing was written here */
@@ -93,8 +101,8 @@ struct reference_received {
 };
 
 /*
- * Fills what `place` receives. `capacity` is the rows of expand_x, for the
- * option that zeroes the tail. False if memory is out. Owes
+ * Fills what `place` receives, which must fit. `capacity` is the rows of
+ * expand_x, for the option that zeroes the tail. False if memory is out. Owes
  * reference_received_fini(), also then.
  */
 bool reference_receive(const struct reference_job *job,

@@ -10,8 +10,7 @@ void stand_init(struct stand *stand, struct seat *seat,
 	stand->expert_rank =
 		malloc((size_t)config->num_experts * sizeof(int32_t));
 	SEAT_CHECK(seat, stand->expert_rank != NULL, "no memory");
-	reference_place_experts(
-		config, seat->num_ranks, stand->expert_rank);
+	reference_place_experts(config, seat->num_ranks, stand->expert_rank);
 	SEAT_OK(seat, shunt_exchange_create(
 			      seat->world, NULL, config, &stand->exchange));
 }

@@ -108,34 +108,47 @@ static void draw_shape(struct sweep_case *sweep)
 		config->max_tokens /= 2;
 }
 
+/* PADDED, with room for all of a token's choices to be the same expert; in
+ * some cases for less. */
+static void draw_padded(struct sweep_case *sweep)
+{
+	struct shunt_exchange_config *config = &sweep->config;
+	int64_t rows = sweep->num_seats * config->max_tokens * config->topk;
+	int64_t unit =
+		config->expert_alignment > 1 ? config->expert_alignment : 1;
+
+	if (config->num_experts * (rows + unit) >
+		MOST_ELEMENTS / config->hidden)
+		return;
+	config->layout = SHUNT_LAYOUT_PADDED;
+	if (sweep_chance(sweep, DRAW_CAPACITY, 0, 15))
+		rows = sweep_draw(sweep, DRAW_CAPACITY, 1, 1, rows + 1);
+	else if (config->distinct_experts || config->topk == 1)
+		return;
+	config->rows_per_expert = (rows + unit - 1) / unit * unit;
+}
+
 static void draw_layout(struct sweep_case *sweep)
 {
 	struct shunt_exchange_config *config = &sweep->config;
-	int64_t rows = sweep->num_seats * config->max_tokens;
-	int64_t most = MOST_ELEMENTS / config->hidden;
+	int64_t rows = sweep->num_seats * config->max_tokens * config->topk;
 
 	config->zero_tail = sweep_chance(sweep, DRAW_TAIL, 0, 25);
 	if (sweep_chance(sweep, DRAW_ALIGNMENT, 1, 40))
 		config->expert_alignment =
 			CHOOSE(sweep, DRAW_ALIGNMENT, 1, 2, 3, 8, 16);
-	if (config->num_experts * config->expert_alignment > most)
+	if (config->num_experts * config->expert_alignment >
+		MOST_ELEMENTS / config->hidden)
 		config->expert_alignment = 0;
 	config->layout = (enum shunt_layout)CHOOSE(sweep, DRAW_LAYOUT,
-		SHUNT_LAYOUT_COMPACT, SHUNT_LAYOUT_COMPACT, SHUNT_LAYOUT_PADDED,
+		SHUNT_LAYOUT_COMPACT, SHUNT_LAYOUT_COMPACT,
 		SHUNT_LAYOUT_INDEXED);
-	if (config->layout != SHUNT_LAYOUT_PADDED)
-		return;
-	/* All of a token's choices may be the same expert. */
-	if (!config->distinct_experts && config->topk > 1)
-		config->rows_per_expert = rows * config->topk;
-	if (config->rows_per_expert > 0 && config->expert_alignment > 1)
-		config->rows_per_expert +=
-			config->expert_alignment -
-			config->rows_per_expert % config->expert_alignment;
-	if (config->num_experts * (rows * config->topk + 16) > most)
-		config->layout = SHUNT_LAYOUT_COMPACT;
-	if (config->layout != SHUNT_LAYOUT_PADDED)
-		config->rows_per_expert = 0;
+	if (sweep_chance(sweep, DRAW_LAYOUT, 1, 25))
+		draw_padded(sweep);
+	if (config->layout != SHUNT_LAYOUT_PADDED &&
+		sweep_chance(sweep, DRAW_CAPACITY, 0, 15))
+		config->max_recv_rows =
+			sweep_draw(sweep, DRAW_CAPACITY, 1, 1, rows + 1);
 }
 
 /* ---- types ------------------------------------------------------------ */

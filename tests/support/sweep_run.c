@@ -25,16 +25,6 @@ struct group {
 
 /* ---- one step's parts ------------------------------------------------- */
 
-/* What a dispatch must answer: the refusing rank knows why, others who. */
-static enum shunt_status due(const struct trial *step)
-{
-	if (step->refusers == 0)
-		return SHUNT_OK;
-	if (step->refusers >> step->member & 1)
-		return SHUNT_INVALID;
-	return SHUNT_PEER_REFUSED;
-}
-
 /* Some or all of the refusing ranks must be named. */
 static void check_refusal(struct seat *seat, const struct trial *step)
 {
@@ -42,7 +32,7 @@ static void check_refusal(struct seat *seat, const struct trial *step)
 	size_t count = shunt_error_ranks(ranks, 64);
 
 	/* With TP the group is all EP groups together. */
-	if (due(step) != SHUNT_PEER_REFUSED || step->job.num_tp > 1)
+	if (step->due != SHUNT_PEER_REFUSED || step->job.num_tp > 1)
 		return;
 	SEAT_CHECK(
 		seat, count > 0, "nobody is named: %s", shunt_error_message());
@@ -53,7 +43,7 @@ static void check_refusal(struct seat *seat, const struct trial *step)
 
 static void dispatch(struct group *group, struct trial *step)
 {
-	SEAT_STATUS(group->seat, due(step),
+	SEAT_STATUS(group->seat, step->due,
 		shunt_dispatch(group->exchange, &step->args, &step->out,
 			&step->handle));
 	check_refusal(group->seat, step);
@@ -66,23 +56,23 @@ static bool dispatch_start(struct group *group, struct trial *step)
 	enum shunt_status status = shunt_dispatch_start(
 		group->exchange, &step->args, &step->handle);
 
-	if (status == SHUNT_OK && due(step) != SHUNT_INVALID)
+	if (status == SHUNT_OK && step->due != SHUNT_INVALID)
 		return true;
-	SEAT_STATUS(group->seat, due(step), status);
+	SEAT_STATUS(group->seat, step->due, status);
 	check_refusal(group->seat, step);
 	return false;
 }
 
 static void dispatch_finish(struct group *group, struct trial *step)
 {
-	SEAT_STATUS(group->seat, due(step),
+	SEAT_STATUS(group->seat, step->due,
 		shunt_dispatch_finish(step->handle, 0, &step->out));
 	check_refusal(group->seat, step);
 }
 
 static void check_and_make_rows(struct group *group, struct trial *step)
 {
-	if (step->refusers != 0)
+	if (step->due != SHUNT_OK)
 		return;
 	trial_check_dispatch(group->seat, step);
 	trial_make_rows(group->seat, step);
@@ -90,7 +80,7 @@ static void check_and_make_rows(struct group *group, struct trial *step)
 
 static void combine(struct group *group, struct trial *step)
 {
-	if (step->refusers != 0)
+	if (step->due != SHUNT_OK)
 		return;
 	SEAT_OK(group->seat, shunt_combine(step->handle, &step->combine));
 	trial_check_combine(group->seat, step);
@@ -98,7 +88,7 @@ static void combine(struct group *group, struct trial *step)
 
 static void combine_start(struct group *group, struct trial *step)
 {
-	if (step->refusers != 0)
+	if (step->due != SHUNT_OK)
 		return;
 	SEAT_OK(group->seat, shunt_combine_start(step->handle, &step->combine));
 	trial_spoil_rows(step);
@@ -107,7 +97,7 @@ static void combine_start(struct group *group, struct trial *step)
 
 static void combine_finish(struct group *group, struct trial *step)
 {
-	if (step->refusers != 0)
+	if (step->due != SHUNT_OK)
 		return;
 	SEAT_OK(group->seat, shunt_combine_finish(step->handle, 0));
 	trial_check_combine(group->seat, step);
@@ -186,7 +176,7 @@ static void run_abandon(struct group *group)
 {
 	for (int64_t i = 0; i < group->count; i++) {
 		dispatch(group, &group->steps[i]);
-		if (group->steps[i].refusers == 0)
+		if (group->steps[i].due == SHUNT_OK)
 			trial_check_dispatch(group->seat, &group->steps[i]);
 		shunt_handle_destroy(group->steps[i].handle);
 	}
@@ -219,7 +209,7 @@ static void drop_step(struct group *group, int64_t i)
 	group->past[group->number * group->count + i] = (struct past){
 		.rule = step->rule,
 		.handle = step->handle,
-		.refused = step->refusers != 0,
+		.refused = step->due != SHUNT_OK,
 	};
 	trial_destroy(step);
 }
@@ -296,9 +286,12 @@ static void check_sizes(struct group *group)
 	SEAT_OK(group->seat, shunt_exchange_query(&config, place.rank,
 				     sweep->num_ranks, &sizes));
 	SEAT_CHECK(group->seat,
-		sizes.worst_rows == reference_capacity(&job, place),
-		"worst_rows is %lld, must be %lld", (long long)sizes.worst_rows,
-		(long long)reference_capacity(&job, place));
+		sizes.worst_rows == reference_capacity(&job, place) &&
+			sizes.recv_rows == reference_room(&job, place),
+		"worst_rows is %lld, must be %lld; recv_rows %lld",
+		(long long)sizes.worst_rows,
+		(long long)reference_capacity(&job, place),
+		(long long)sizes.recv_rows);
 }
 
 /* A rank that the group's table leaves out has nothing more to do. */

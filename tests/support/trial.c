@@ -170,6 +170,47 @@ static void check_performance(struct seat *seat, struct trial *step)
 			step->performance[r]);
 }
 
+static void expect_dispatch(struct seat *seat, struct trial *step)
+{
+	if (step->due != SHUNT_OK)
+		return;
+	SEAT_CHECK(seat,
+		reference_receive(&step->job, step->place,
+			reference_room(&step->job, step->place),
+			&step->expected) &&
+			reference_send(
+				&step->job, step->place, &step->expected_sent),
+		"no memory");
+}
+
+/* What the dispatch must answer: the refusing rank knows why, others who; and
+ * rows that some rank has no room for are told to all. */
+static void find_status(struct seat *seat, struct trial *step)
+{
+	struct reference_place place;
+	bool fits;
+
+	if (step->refusers != 0) {
+		step->due = step->refusers >> step->member & 1
+				    ? SHUNT_INVALID
+				    : SHUNT_PEER_REFUSED;
+		return;
+	}
+	if (step->job.config.max_recv_rows == 0 &&
+		step->job.config.rows_per_expert == 0)
+		return;
+	for (int32_t m = 0; m < step->rule.num_ranks * step->job.num_tp; m++) {
+		if (is_gone(step, m))
+			continue;
+		place.tp = m / step->rule.num_ranks;
+		place.rank = m % step->rule.num_ranks;
+		SEAT_CHECK(seat, reference_fits(&step->job, place, &fits),
+			"no memory");
+		if (!fits)
+			step->due = SHUNT_CAPACITY;
+	}
+}
+
 void trial_create(
 	struct seat *seat, struct trial *step, const struct trial_rule *rule)
 {
@@ -188,17 +229,12 @@ void trial_create(
 			.table = rule->table},
 	};
 	make_inputs(seat, step);
+	find_status(seat, step);
 	make_performance(seat, step);
 	fill_dispatch(seat, step);
 	trial_fill_combine(seat, step);
 	drop_pointers(step);
-	SEAT_CHECK(seat,
-		reference_receive(&step->job, step->place,
-			reference_capacity(&step->job, step->place),
-			&step->expected) &&
-			reference_send(
-				&step->job, step->place, &step->expected_sent),
-		"no memory");
+	expect_dispatch(seat, step);
 	/* A cached dispatch has no ids to drop. */
 	if (rule->cached)
 		step->expected_sent.dropped_choices = 0;

@@ -77,6 +77,7 @@ struct trial {
 	struct reference_job job;
 	struct reference_input *inputs; /* (num_tp, num_ranks) */
 	uint64_t refusers;              /* those who could */
+	enum shunt_status due;          /* what the dispatch must answer */
 	struct shunt_world *world;
 	struct shunt_dispatch_args args;
 	struct shunt_handle handle;
@@ -91,8 +92,8 @@ struct trial {
 	const void **y_pointers;
 	int64_t *performance;
 	/* Outputs and what they should be, guard bytes included. */
-	struct trial_rows got[3], due[3];
-	int64_t got_counts[2], due_counts[2];
+	struct trial_rows got[3], wanted[3];
+	int64_t got_counts[2], wanted_counts[2];
 	struct reference_received expected;
 	struct reference_sent expected_sent;
 };

@@ -8,7 +8,7 @@
 #include "reference/convert.h"
 #include "support/trial_inputs.h"
 
-/* Places in step->got and step->due. */
+/* Places in step->got and step->wanted. */
 enum { OUT, NORM_OUT, RSTD, NUM_OUTPUTS };
 
 static int64_t num_tokens(const struct trial *step)
@@ -157,7 +157,7 @@ static void *make_output(struct seat *seat, struct trial *step, int which,
 {
 	SEAT_CHECK(seat,
 		trial_rows_init(&step->got[which], shape) &&
-			trial_rows_init(&step->due[which], shape),
+			trial_rows_init(&step->wanted[which], shape),
 		"no memory");
 	return trial_rows_first(&step->got[which]);
 }
@@ -201,7 +201,7 @@ static void expect(struct seat *seat, struct trial *step)
 		.expert = input_expert_row,
 		.context = &step->job,
 		.out_dtype = out_dtype_of(step),
-		.out = trial_rows_first(&step->due[OUT]),
+		.out = trial_rows_first(&step->wanted[OUT]),
 		.out_stride = dense(step, args->out_stride),
 		.ori_x = args->ori_x,
 		.ori_x_stride = dense(step, args->ori_x_stride),
@@ -217,9 +217,9 @@ static void expect(struct seat *seat, struct trial *step)
 				       ? out_dtype_of(step)
 				       : args->gamma_dtype,
 		.norm_eps = args->norm_eps,
-		.norm_out = trial_rows_first(&step->due[NORM_OUT]),
+		.norm_out = trial_rows_first(&step->wanted[NORM_OUT]),
 		.norm_out_stride = dense(step, args->norm_out_stride),
-		.rstd = trial_rows_first(&step->due[RSTD]),
+		.rstd = trial_rows_first(&step->wanted[RSTD]),
 	};
 
 	SEAT_CHECK(seat, reference_combine(&step->job, step->place, &combine),
@@ -228,7 +228,8 @@ static void expect(struct seat *seat, struct trial *step)
 		SEAT_CHECK(seat,
 			reference_combine_counts(&step->job, step->place,
 				input_expert_row, &step->job,
-				&step->due_counts[0], &step->due_counts[1]),
+				&step->wanted_counts[0],
+				&step->wanted_counts[1]),
 			"no memory");
 }
 
@@ -245,7 +246,7 @@ void trial_fill_combine(struct seat *seat, struct trial *step)
 	make_late_weights(seat, step);
 	make_inputs(seat, step);
 	make_outputs(seat, step);
-	if (step->refusers == 0)
+	if (step->due == SHUNT_OK)
 		expect(seat, step);
 }
 
@@ -253,7 +254,7 @@ void trial_fini_combine(struct trial *step)
 {
 	for (int i = 0; i < NUM_OUTPUTS; i++) {
 		trial_rows_fini(&step->got[i]);
-		trial_rows_fini(&step->due[i]);
+		trial_rows_fini(&step->wanted[i]);
 	}
 	trial_rows_fini(&step->ori_x);
 	trial_rows_fini(&step->shared_x);
@@ -422,13 +423,14 @@ void trial_check_combine(struct seat *seat, struct trial *step)
 	bool good = true;
 
 	for (int i = 0; good && i < NUM_OUTPUTS; i++)
-		good = check_bytes(names[i], step->due[i].block,
-			step->got[i].block, step->due[i].bytes,
-			step->due[i].pitch + (step->due[i].pitch == 0), why);
+		good = check_bytes(names[i], step->wanted[i].block,
+			step->got[i].block, step->wanted[i].bytes,
+			step->wanted[i].pitch + (step->wanted[i].pitch == 0),
+			why);
 	good = good &&
-	       check_number("nan_elements of combine", step->due_counts[0],
+	       check_number("nan_elements of combine", step->wanted_counts[0],
 		       step->got_counts[0], why) &&
-	       check_number("inf_elements of combine", step->due_counts[1],
+	       check_number("inf_elements of combine", step->wanted_counts[1],
 		       step->got_counts[1], why);
 	SEAT_CHECK(seat, good, "combine of step %" PRId64 ": %s",
 		step->rule.step, why);
