@@ -522,6 +522,47 @@ static void ids_mask_weights_or_other_num_tokens_with_cached_are_invalid(
 	ranks_run_both(RANKS, spoil, NULL);
 }
 
+/* The routing of all ranks is not that of those who are left. */
+static void repeat_after_a_loss(struct seat *seat)
+{
+	static const int32_t table[] = {1, 1, 0, 2, 0, -1, 0, -1};
+	struct shunt_exchange_config config = small_config();
+	struct shunt_handle before;
+	struct plain plain;
+
+	config.elastic = true;
+	config.kept_routes = 9;
+	plain_init(&plain, seat, NULL, &config);
+	bring_first(&plain);
+	plain_pass(&plain);
+	before = plain.handle;
+	seat_barrier(seat);
+	if (seat->rank == 0) {
+		plain_bring(&plain, 2, (const int32_t[]){0, 1, 1, 1});
+		plain.args.elastic_info = table;
+		plain_pass(&plain);
+		for (int i = 0; i < 2; i++) {
+			bring_cached(&plain, before);
+			plain.args.elastic_info = table;
+			SEAT_STATUS(seat, SHUNT_INVALID, plain_try(&plain));
+			seat_message_has(seat, "elastic_info");
+			bring_cached(&plain, plain.handle);
+			plain.args.elastic_info = table;
+			plain_dispatch(&plain);
+			SEAT_OK(seat, plain_try_combine(&plain, factors[0]));
+			plain_expect_sums(&plain, (const float[]){3, 4});
+		}
+	}
+	seat_barrier(seat);
+	plain_fini(&plain);
+}
+
+static void a_routing_is_repeated_under_its_own_table_only(void **state)
+{
+	(void)state;
+	ranks_run_both(RANKS, repeat_after_a_loss, NULL);
+}
+
 /* Zero tokens on rank 1, NULL for everything. */
 static void repeat_nothing(struct seat *seat)
 {
@@ -569,6 +610,8 @@ int main(void)
 			cached_on_some_ranks_or_of_other_steps_is_a_mismatch_on_all),
 		cmocka_unit_test(
 			ids_mask_weights_or_other_num_tokens_with_cached_are_invalid),
+		cmocka_unit_test(
+			a_routing_is_repeated_under_its_own_table_only),
 		cmocka_unit_test(a_rank_without_tokens_repeats_too),
 	};
 

@@ -680,6 +680,38 @@ static void ranks_can_be_left_out_one_after_another(void **state)
 	ranks_run_both(RANKS, lose_one_after_another, NULL);
 }
 
+/* Rank 1 still owes its rows of the step before. */
+static void combine_late(struct seat *seat)
+{
+	struct shunt_exchange_config config = config_of(2);
+	struct plain before, after;
+
+	plain_init(&before, seat, NULL, &config);
+	bring(&before, 1, (const int32_t[]){2, 7}, NULL);
+	plain_dispatch(&before);
+	seat_barrier(seat);
+	after = before;
+	if (seat->rank != 1) {
+		bring(&after, 1, (const int32_t[]){5, 0}, without_1);
+		plain_dispatch(&after);
+	}
+	SEAT_OK(seat, plain_try_combine(&before, (const float[]){1, 2}));
+	plain_expect_sums(&before, (const float[]){1 + 2});
+	if (seat->rank != 1) {
+		SEAT_OK(seat, plain_try_combine(&after, (const float[]){1, 2}));
+		plain_expect_sums(&after, (const float[]){2 + 1});
+	}
+	seat_barrier(seat);
+	plain_fini(&before);
+}
+
+static void a_step_begun_before_a_table_is_combined_by_all_its_ranks(
+	void **state)
+{
+	(void)state;
+	ranks_run_both(RANKS, combine_late, NULL);
+}
+
 /* Rank 1 has not heard that it was left out. */
 static void come_uninvited(struct seat *seat)
 {
@@ -729,6 +761,8 @@ int main(void)
 		cmocka_unit_test(another_table_at_combine_is_a_mismatch_on_all),
 		cmocka_unit_test(a_rank_that_was_left_out_cannot_come_back),
 		cmocka_unit_test(ranks_can_be_left_out_one_after_another),
+		cmocka_unit_test(
+			a_step_begun_before_a_table_is_combined_by_all_its_ranks),
 		cmocka_unit_test(
 			a_left_out_rank_that_still_comes_is_told_and_harms_nobody),
 	};
