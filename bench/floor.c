@@ -286,9 +286,13 @@ static int64_t list_rows(const struct floor_work *work, int64_t step,
 	const struct plan_target *targets)
 {
 	const struct floor *floor = work->floor;
+	const struct shape *shape = floor->plan->load->shape;
+	bool one_home = floor->plan->one_home;
+	int64_t first = one_home ? shape_tp(shape, work->member) : 0;
+	int64_t pitch = one_home ? shape->num_tp : 1;
 	int64_t count = 0;
 
-	for (int64_t i = 0; i < plan_num_targets(floor->plan); i++)
+	for (int64_t i = first; i < plan_num_targets(floor->plan); i += pitch)
 		if (targets[i].member >= 0)
 			work->rows[count++] =
 				floor_experts(floor, step, targets[i].member) +

@@ -110,6 +110,24 @@ void rank_leave(struct rank *self)
 	shunt_world_destroy(self->world);
 }
 
+/* Waiting only adds up, and nobody waits for who is left out. */
+static bool check_waits(struct rank *self)
+{
+	const struct shape *shape = &self->bench->shape;
+
+	for (int phase = 0; phase < BENCH_NUM_PHASES; phase++)
+		for (int32_t r = 0; r < shape->num_ranks; r++) {
+			int64_t wait = bench_waits(
+				self->bench, phase, self->member)[r];
+
+			if (wait < 0 || (wait > 0 && shape->new_of_old[r] < 0))
+				return rank_fail(self,
+					"performance_info of rank %d is %lld",
+					r, (long long)wait);
+		}
+	return true;
+}
+
 bool rank_take_stats(struct rank *self)
 {
 	const struct bench *bench = self->bench;
@@ -119,6 +137,8 @@ bool rank_take_stats(struct rank *self)
 	size_t needed;
 	enum shunt_status status;
 
+	if (bench->options.check && !check_waits(self))
+		return false;
 	if (!bench->options.stats)
 		return true;
 	*stats = (struct shunt_stats)SHUNT_STATS_INIT;

@@ -65,8 +65,9 @@ const struct option_row options_rows[] = {
 		OPTION_TEXT, FIELD(x_scales_text),
 		.parse = options_parse_x_scales},
 	{"quant", "MODE",
-		"what dispatch makes of rows: `none', a scale per row `int8' "
-		"(default), `e4m3', `e5m2'; per 128 `int8-128', `e4m3-128', "
+		"what dispatch makes of rows: `none' (default where --dtype "
+		"is quantized), a scale per row `int8' (else default), `e4m3', "
+		"`e5m2'; per 128 `int8-128', `e4m3-128', "
 		"`e5m2-128'; by given scales `int8-static', `e4m3-static'; "
 		"`mxfp8', `mxfp8-e5m2', `mxfp4', `nvfp4'",
 		OPTION_CHOICE, FIELD(quant), .choice = &options_quants,

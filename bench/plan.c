@@ -274,7 +274,7 @@ int64_t plan_combine_bytes(
 {
 	const struct load *load = plan->load;
 	struct wishes wishes = wishes_of(plan, step, member);
-	int64_t rows = wishes.rows * load->shape->num_tp;
+	int64_t rows = wishes.rows * (plan->one_home ? 1 : load->shape->num_tp);
 	int64_t out = 1 + plan->residual + plan->norm;
 	int64_t given = wishes.ori_x;
 

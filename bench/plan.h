@@ -23,6 +23,8 @@ struct plan {
 	int64_t scale_bytes; /* of its scales */
 	int64_t home_bytes;  /* of an expert's row on its way home, scales
 			      * included */
+	bool one_home;       /* rows come home from the own EP group only: what
+			* TP adds up is then --combine-quant's to make */
 	int64_t alignment;
 	bool own_first; /* rows of the own EP group come first */
 	bool indexed;   /* rows stay with their sender */

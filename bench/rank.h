@@ -42,7 +42,8 @@ void rank_note_time(const struct rank *self, int series, enum bench_phase phase,
 bool rank_join(struct rank *self);
 void rank_leave(struct rank *self);
 
-/* Takes what the library has counted to the rank's page. */
+/* Takes what the library has counted to the rank's page; with --check it must
+ * be right. */
 bool rank_take_stats(struct rank *self);
 
 /* A real step, timed as `iteration` or, with -1, not. */

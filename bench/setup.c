@@ -61,6 +61,7 @@ static int set_plan(struct bench *bench)
 		.scale_bytes = sizes.scales_per_row * sizes.scale_bytes +
 			       (sizes.has_row_scales ? 4 : 0),
 		.home_bytes = home_bytes(options),
+		.one_home = options->combine_quant != SHUNT_COMBINE_QUANT_NONE,
 		.alignment = options->alignment,
 		.own_first = !options->tp_rank_order,
 		.indexed = options->layout == SHUNT_LAYOUT_INDEXED,

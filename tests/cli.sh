@@ -377,6 +377,8 @@ bytes_are_those_that_the_case_must_move() {
 	moves "16*512 + 16*512" "32*512 + 16*512" --quant none --layout indexed
 	moves "16*512 + 32*260" "32*512 + 16*512" --layout indexed --smooth
 	moves "16*512 + 2*32*260" "2*32*512 + 16*512" --ranks 2 --tp 2
+	moves "16*512 + 2*32*260" "32*(256 + 8) + 16*512" --tp 2 \
+		--combine-quant int8-128
 	moves "16*512 + (32 + 32)*260" "32*512 + 16*512" --align 16
 	moves "16*512 + (32 + 16)*260" "(32 + 16)*512 + 16*512" --shared 1:1 \
 		--align 1 --rows-per-expert 99 --layout padded
