@@ -14,7 +14,6 @@
 #ifndef QUANT_CODE_H
 #define QUANT_CODE_H
 
-#include <math.h>
 #include <stdbool.h>
 
 #include "base/half.h"
@@ -81,32 +80,59 @@ CODE_INLINE bool code_is_fp8(enum shunt_dtype code)
 	return code == SHUNT_DTYPE_E4M3FN || code == SHUNT_DTYPE_E5M2;
 }
 
-/* The code of p, which is not NaN; what is too large becomes the largest. */
-CODE_INLINE uint8_t code_encode_float(enum shunt_dtype code, float p)
+/* A code without sign, and its value. */
+struct code_rounded {
+	uint32_t code;
+	float value;
+};
+
+/* Of |p|, p not NaN; what is too large becomes the largest. */
+CODE_INLINE struct code_rounded code_round_float(enum shunt_dtype code, float p)
 {
-	uint32_t bits = half_bits(p);
-	uint32_t magnitude = bits & HALF_F32_ABS;
+	uint32_t magnitude = half_bits(p) & HALF_F32_ABS;
 	uint32_t max = half_bits(code_max(code));
-	uint32_t exponent, sum;
+	uint32_t least = code_least_normal(code);
+	uint32_t exponent;
+	float magic, sum;
 
 	magnitude = magnitude < max ? magnitude : max;
 	exponent = magnitude & CODE_F32_EXPONENT;
-	if (exponent < code_least_normal(code))
-		exponent = code_least_normal(code);
-	sum = half_bits(half_float(magnitude) +
-			half_float(exponent + code_magic(code)));
-	sum += exponent >> (23 - code_fraction_bits(code));
-	if (code == SHUNT_DTYPE_E2M1)
-		return (uint8_t)((sum & 0x7) | (bits >> 28 & 0x8));
-	return (uint8_t)((sum & 0x7f) | (bits >> 24 & 0x80));
+	exponent = exponent < least ? least : exponent;
+	magic = half_float(exponent + code_magic(code));
+	sum = half_float(magnitude) + magic;
+	exponent >>= 23 - code_fraction_bits(code);
+	return (struct code_rounded){
+		.code = (half_bits(sum) + exponent) & 0x7f,
+		.value = sum - magic,
+	};
 }
 
-/* The whole number nearest to p, which is not NaN, held in low .. 127. */
+/* The code of p, which is not NaN. */
+CODE_INLINE uint8_t code_encode_float(enum shunt_dtype code, float p)
+{
+	uint32_t sign = half_bits(p) >> 31;
+	uint32_t magnitude = code_round_float(code, p).code;
+
+	if (code == SHUNT_DTYPE_E2M1)
+		return (uint8_t)((magnitude & 0x7) | sign << 3);
+	return (uint8_t)(magnitude | sign << 7);
+}
+
+/* The whole number nearest to p, which is below 2^21: 1.5 * 2^23 leaves no
+ * bits for a fraction. */
+CODE_INLINE uint8_t code_round(float p)
+{
+	const float magic = 0x1.8p23f;
+
+	return (uint8_t)(half_bits(p + magic) - half_bits(magic));
+}
+
+/* The same of any p but NaN, held in low .. 127. */
 CODE_INLINE uint8_t code_encode_int8(float p, float low)
 {
 	p = p < low ? low : p;
 	p = p > 127.0f ? 127.0f : p;
-	return (uint8_t)(int8_t)lrintf(p);
+	return code_round(p);
 }
 
 #endif

@@ -5,7 +5,6 @@
 #ifndef QUANT_ELEMENT_H
 #define QUANT_ELEMENT_H
 
-#include <math.h>
 #include <stdint.h>
 
 #include "base/half.h"
@@ -116,7 +115,7 @@ CODE_INLINE uint8_t element_encode(
 	if (code != SHUNT_DTYPE_I8)
 		return code_encode_float(code, p);
 	return target->clamped ? code_encode_int8(p, target->low)
-			       : (uint8_t)(int8_t)lrintf(p);
+			       : code_round(p);
 }
 
 /* Elements [i, end) of q; i is even with E2M1. */
@@ -220,28 +219,19 @@ CODE_INLINE struct element_scale element_nvfp4_row_scale(float amax)
 	return element_scale(2688.0f, amax);
 }
 
-/* The value of an E4M3FN code, which is neither negative nor NaN. */
-CODE_INLINE float element_e4m3fn(uint32_t code)
-{
-	float normal = half_float((code << 20) + (120u << 23));
-	float denormal = (float)(int32_t)code * 0x1p-9f;
-
-	return code < 8 ? denormal : normal;
-}
-
 /* Of an NVFP4 block. A factor that is not finite belongs to a block that is
  * zero, or as good as zero: it gets code 0. */
 CODE_INLINE struct element_scale element_nvfp4_scale(
 	const struct element_scale *row, float amax)
 {
-	uint32_t byte = code_encode_float(
-		SHUNT_DTYPE_E4M3FN, amax / 6.0f * row->factor);
-	float factor = 1.0f / (element_e4m3fn(byte) * row->scale);
+	struct code_rounded code =
+		code_round_float(SHUNT_DTYPE_E4M3FN, amax / 6.0f * row->factor);
+	float factor = 1.0f / (code.value * row->scale);
 	bool finite = half_bits(factor) < HALF_F32_INF;
 
 	return (struct element_scale){
 		.factor = finite ? factor : 0.0f,
-		.byte = (uint8_t)(finite ? byte : 0),
+		.byte = (uint8_t)(finite ? code.code : 0),
 	};
 }
 

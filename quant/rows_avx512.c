@@ -56,11 +56,13 @@ QUANT_INLINE uint32_t top_wide(enum shunt_dtype dtype,
 	return _mm512_reduce_max_epu32(_mm512_max_epu32(top0, top1));
 }
 
-/* The f32 bits of the largest of 8 codes without sign. The one instruction
+/* The f32 bits of the largest of 16 codes without sign. The one instruction
  * that looks across a vector finds the least. */
-QUANT_INLINE uint32_t largest_code(enum shunt_dtype dtype, __m128i codes)
+QUANT_INLINE uint32_t largest_code(enum shunt_dtype dtype, __m256i wide)
 {
 	const __m128i all = _mm_set1_epi16(0x7fff);
+	__m128i codes = _mm_max_epu16(_mm256_castsi256_si128(wide),
+		_mm256_extracti128_si256(wide, 1));
 	__m128i least = _mm_minpos_epu16(_mm_xor_si128(codes, all));
 	uint16_t code = (uint16_t)(_mm_cvtsi128_si32(least) ^ 0x7fff);
 
@@ -68,15 +70,19 @@ QUANT_INLINE uint32_t largest_code(enum shunt_dtype dtype, __m128i codes)
 }
 
 /* The same for 16-bit types alone: their codes order like their magnitudes
- * too, and 32 of them fit in a vector. */
+ * too, and 32 of them fit in a vector, or the 16 of an NVFP4 block in half. */
 QUANT_INLINE uint32_t top_narrow(
 	enum shunt_dtype dtype, const void *x, int64_t i, int64_t end)
 {
 	const char *codes = x;
 	__m512i top = _mm512_setzero_si512();
 	__m512i abs = _mm512_set1_epi16(0x7fff);
-	__m256i half;
 
+	if (end - i == 16)
+		return largest_code(
+			dtype, _mm256_and_si256(_mm512_castsi512_si256(abs),
+				       _mm256_loadu_si256(
+					       (const void *)(codes + 2 * i))));
 	for (; i < end; i += 32) {
 		int64_t left = end - i;
 		__mmask32 lanes = left >= 32 ? ~0u : (1u << left) - 1;
@@ -84,10 +90,8 @@ QUANT_INLINE uint32_t top_narrow(
 
 		top = _mm512_max_epu16(top, _mm512_and_si512(abs, next));
 	}
-	half = _mm256_max_epu16(
-		_mm512_castsi512_si256(top), _mm512_extracti64x4_epi64(top, 1));
-	return largest_code(dtype, _mm_max_epu16(_mm256_castsi256_si128(half),
-					   _mm256_extracti128_si256(half, 1)));
+	return largest_code(dtype, _mm256_max_epu16(_mm512_castsi512_si256(top),
+					   _mm512_extracti64x4_epi64(top, 1)));
 }
 
 QUANT_INLINE uint32_t span_top(enum shunt_dtype dtype,
@@ -218,6 +222,10 @@ QUANT_INLINE void store_codes(enum shunt_dtype code, void *q, int64_t i,
 	/* Each qword has a pair. */
 	codes = _mm512_or_si512(codes, _mm512_srli_epi64(codes, 28));
 	bytes = _mm512_cvtepi64_epi8(codes);
+	if (lanes == HALF_ALL_LANES) {
+		_mm_storel_epi64((void *)(at + i / 2), bytes);
+		return;
+	}
 	lanes = (__mmask16)((1u << (__builtin_popcount(lanes) + 1) / 2) - 1);
 	_mm_mask_storeu_epi8(at + i / 2, lanes, bytes);
 }
