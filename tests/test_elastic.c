@@ -374,272 +374,9 @@ static void replicas_that_are_left_serve_all_ranks(void **state)
 	ranks_run_both(6, lose_replicas, NULL);
 }
 
-/* ---- tables that are wrong -------------------------------------------- */
+/* ---- one table after another ----------------------------------------- */
 
-struct wrong_table {
-	const char *words[2];
-	int32_t table[16];
-};
-
-/* Of four ranks without shared experts; rank 2 gives them. */
-static const struct wrong_table wrong[] = {
-	{{"elastic_info[1] is 0", "1 .."},
-		{1, 0, 0, 6, 0, -1, 1, 2, 0, 2, 3, -1}},
-	{{"elastic_info[1] is 5", "1 .."},
-		{1, 5, 0, 6, 0, -1, 1, 2, 0, 2, 3, -1}},
-	{{"elastic_info[1] is -3", "1 .."},
-		{1, -3, 0, 6, 0, -1, 1, 2, 0, 2, 3, -1}},
-	{{"elastic_info[2] is 1", "num_shared_ranks"},
-		{1, 3, 1, 4, 0, -1, 1, 2, 0, 2, 3, -1}},
-	{{"elastic_info[2] is -1", "num_shared_ranks"},
-		{1, 3, -1, 8, 0, -1, 1, 2, 0, 2, 3, -1}},
-	{{"elastic_info[3] is 8", "experts"},
-		{1, 3, 0, 8, 0, -1, 1, 2, 0, 2, 3, -1}},
-	{{"elastic_info[3] is 5", "experts"},
-		{1, 3, 0, 5, 0, -1, 1, 2, 0, 2, 3, -1}},
-	{{"elastic_info[7] is 3", "new rank"},
-		{1, 3, 0, 6, 0, -1, 1, 3, 0, 2, 3, -1}},
-	{{"elastic_info[5] is -2", "new rank"},
-		{1, 3, 0, 6, 0, -2, 1, 2, 0, 2, 3, -1}},
-	{{"elastic_info[5] is 0", "new rank"},
-		{1, 3, 0, 6, 0, 0, 1, 2, 0, 2, 3, -1}},
-	{{"elastic_info[7] is 1", "new rank"},
-		{1, 3, 0, 6, 0, -1, 1, 1, 0, 2, 3, -1}},
-	{{"elastic_info[6] is 1", "table 2"},
-		{1, 3, 0, 6, 0, -1, 1, 2, 0, 1, 3, -1}},
-	{{"elastic_info[4] is 0", "table 2"},
-		{1, 3, 0, 6, 0, -1, 1, 2, 1000000, 2, 3, -1}},
-	{{"elastic_info[1] is 3", "table 1"},
-		{1, 3, 0, 6, 0, -1, 1, -1, 0, 2, 3, -1}},
-	{{"elastic_info[11] is 1", "-1"},
-		{1, 3, 0, 6, 0, -1, 1, 2, 0, 2, 3, 1}},
-	{{"elastic_info[6] is -1", "removed"},
-		{1, 3, 0, 6, 0, 1, -1, 2, 0, 1, 3, -1}},
-};
-
-/* Of six ranks with shared_config(); rank 3 gives them. */
-static const struct wrong_table wrong_shared[] = {
-	{{"elastic_info[2] is 3", "same number"},
-		{1, 5, 3, 2, 0, 1, -1, 2, 3, 4, 0, 1, 3, 4, 5, -1}},
-	{{"elastic_info[2] is 1", "same number"},
-		{1, 3, 1, 2, -1, -1, -1, 0, 1, 2, 3, 4, 5, -1, -1, -1}},
-	{{"elastic_info[2] is 0", "same number"},
-		{1, 3, 0, 3, -1, -1, -1, 0, 1, 2, 3, 4, 5, -1, -1, -1}},
-	{{"elastic_info[2] is 4", "must remain"},
-		{1, 4, 4, 0, 0, 1, 2, 3, -1, -1, 0, 1, 2, 3, -1, -1}},
-	/* Ranks 2 and 3 both held expert 1. */
-	{{"elastic_info[10] is 2", "same shared expert"},
-		{1, 4, 2, 2, -1, -1, 0, 1, 2, 3, 2, 3, 4, 5, -1, -1}},
-	/* Experts in turned order. */
-	{{"elastic_info[10] is 3", "same shared expert"},
-		{1, 4, 2, 2, 1, -1, -1, 0, 2, 3, 3, 0, 4, 5, -1, -1}},
-	/* A rank of the other kind. */
-	{{"elastic_info[11] is 4", "same kind"},
-		{1, 4, 2, 2, 0, -1, -1, 2, 1, 3, 0, 4, 3, 5, -1, -1}},
-};
-
-static void give_wrong_table(
-	struct plain *plain, int32_t culprit, const struct wrong_table *table)
-{
-	static const int32_t first[] = {0, -1};
-	struct seat *seat = plain->seat;
-
-	seat_label(seat, "%s: ", table->words[0]);
-	bring(plain, 1, first, seat->rank == culprit ? table->table : NULL);
-	SEAT_STATUS(seat,
-		seat->rank == culprit ? SHUNT_INVALID : SHUNT_PEER_REFUSED,
-		plain_try(plain));
-	seat_message_has(seat, table->words[0]);
-	seat_message_has(seat, table->words[1]);
-	if (seat->rank != culprit)
-		seat_error_ranks(seat, UINT64_C(1) << culprit);
-}
-
-static void give_wrong_tables(struct seat *seat)
-{
-	struct shunt_exchange_config config = config_of(2);
-	struct plain plain;
-
-	plain_init(&plain, seat, NULL, &config);
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
-		give_wrong_table(&plain, 2, &wrong[i]);
-	seat_label(seat, "afterwards: ");
-	bring(&plain, 1, (const int32_t[]){0, 1}, NULL);
-	plain_pass(&plain);
-	plain_fini(&plain);
-}
-
-static void give_wrong_shared_tables(struct seat *seat)
-{
-	struct shunt_exchange_config config = shared_config();
-	struct plain plain;
-
-	plain_init(&plain, seat, NULL, &config);
-	for (size_t i = 0; i < sizeof(wrong_shared) / sizeof(*wrong_shared);
-		i++)
-		give_wrong_table(&plain, 3, &wrong_shared[i]);
-	seat_label(seat, "afterwards: ");
-	bring(&plain, 1, (const int32_t[]){0}, NULL);
-	plain_pass(&plain);
-	plain_fini(&plain);
-}
-
-static void a_wrong_table_is_invalid_naming_the_entry_and_refused_elsewhere(
-	void **state)
-{
-	(void)state;
-	ranks_run_both(RANKS, give_wrong_tables, NULL);
-	ranks_run_both(6, give_wrong_shared_tables, NULL);
-}
-
-static void give_table_to_plain_exchange(struct seat *seat)
-{
-	struct shunt_exchange_config config = config_of(2);
-	struct plain plain;
-
-	config.elastic = false;
-	plain_init(&plain, seat, NULL, &config);
-	bring(&plain, 1, (const int32_t[]){0, 1}, without_1);
-	SEAT_STATUS(seat, SHUNT_INVALID, plain_try(&plain));
-	seat_message_has(seat, "elastic_info");
-	seat_message_has(seat, "without elastic");
-	bring(&plain, 1, (const int32_t[]){0, 1}, NULL);
-	plain_pass(&plain);
-	plain_fini(&plain);
-}
-
-static void a_table_without_elastic_is_invalid(void **state)
-{
-	(void)state;
-	ranks_run_both(RANKS, give_table_to_plain_exchange, NULL);
-}
-
-/* ---- tables that differ ----------------------------------------------- */
-
-static const int32_t without_3[] = {1, 3, 0, 6, 0, 1, 2, -1, 0, 1, 2, -1};
-static const int32_t without_1_turned[] = {
-	1, 3, 0, 6, 0, -1, 2, 1, 0, 3, 2, -1};
 static const int32_t only_0_and_2[] = {1, 2, 0, 4, 0, -1, 1, -1, 0, 2, -1, -1};
-
-/* What each of the four ranks gives. */
-struct disagreement {
-	const char *what;
-	const int32_t *tables[RANKS];
-	uint32_t present; /* bit r: rank r calls */
-};
-
-static void disagree(struct seat *seat)
-{
-	const struct disagreement *how = seat->context;
-	struct shunt_exchange_config config = config_of(2);
-	struct plain plain;
-
-	seat_label(seat, "%s: ", how->what);
-	plain_init(&plain, seat, NULL, &config);
-	for (int i = 0; i < 3; i++) {
-		seat_barrier(seat);
-		if (!(how->present >> seat->rank & 1))
-			continue;
-		bring(&plain, 1, (const int32_t[]){0, 1},
-			how->tables[seat->rank]);
-		SEAT_STATUS(seat, SHUNT_MISMATCH, plain_try(&plain));
-		seat_message_has(seat, "elastic_info");
-	}
-	if (how->present >> seat->rank & 1) {
-		bring(&plain, 1, (const int32_t[]){0, 1},
-			how->present == 15 ? NULL : without_1);
-		plain_dispatch(&plain);
-		SEAT_OK(seat, plain_try_combine(&plain, (const float[]){1, 2}));
-		plain_expect_sums(&plain, (const float[]){3});
-	}
-	seat_barrier(seat);
-	plain_fini(&plain);
-}
-
-static void tables_that_differ_are_a_mismatch_on_all(void **state)
-{
-	static const struct disagreement all[] = {
-		{"some have none", {NULL, NULL, without_1, without_1}, 15},
-		{"two pairs", {without_3, without_3, without_1, without_1}, 15},
-		{"another order",
-			{without_1, NULL, without_1, without_1_turned}, 13},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		ranks_run_both(RANKS, disagree, &all[i]);
-}
-
-static void disagree_at_combine(struct seat *seat)
-{
-	struct shunt_exchange_config config = config_of(2);
-	struct plain plain;
-
-	plain_init(&plain, seat, NULL, &config);
-	if (seat->rank != 1) {
-		for (int i = 0; i < 4; i++) {
-			bring(&plain, 1, (const int32_t[]){0, 3}, without_1);
-			plain_dispatch(&plain);
-			/* None stands for that of dispatch. */
-			plain.combine.elastic_info =
-				i % 2 == 0 ? NULL : without_1;
-			if (i % 2 == 1 && seat->rank == 2)
-				plain.combine.elastic_info = without_1_turned;
-			SEAT_STATUS(seat,
-				i % 2 == 0 ? SHUNT_OK : SHUNT_MISMATCH,
-				plain_try_combine(
-					&plain, (const float[]){1, 2}));
-			if (i % 2 == 0)
-				plain_expect_sums(&plain, (const float[]){3});
-			else
-				seat_message_has(seat, "elastic_info");
-		}
-	}
-	seat_barrier(seat);
-	plain_fini(&plain);
-}
-
-static void another_table_at_combine_is_a_mismatch_on_all(void **state)
-{
-	(void)state;
-	ranks_run_both(RANKS, disagree_at_combine, NULL);
-}
-
-/* ---- no way back ------------------------------------------------------ */
-
-static void go_back(struct seat *seat)
-{
-	static const int32_t all[] = {1, 4, 0, 8, 0, 1, 2, 3, 0, 1, 2, 3};
-	static const int32_t *const backs[] = {NULL, all, without_3};
-	static const char *const words[] = {
-		"elastic_info is missing", "brings back", "brings back"};
-	struct shunt_exchange_config config = config_of(2);
-	struct plain plain;
-
-	plain_init(&plain, seat, NULL, &config);
-	if (seat->rank == 0 || seat->rank == 2) {
-		bring(&plain, 1, (const int32_t[]){0, 1}, only_0_and_2);
-		plain_pass(&plain);
-		for (int i = 0; i < 3; i++) {
-			bring(&plain, 1, (const int32_t[]){0, 1}, backs[i]);
-			SEAT_STATUS(seat, SHUNT_INVALID, plain_try(&plain));
-			seat_message_has(seat, words[i]);
-			bring(&plain, 1, (const int32_t[]){0, 3}, only_0_and_2);
-			plain_dispatch(&plain);
-			SEAT_OK(seat, plain_try_combine(
-					      &plain, (const float[]){1, 2}));
-			plain_expect_sums(&plain, (const float[]){3});
-		}
-	}
-	seat_barrier(seat);
-	plain_fini(&plain);
-}
-
-static void a_rank_that_was_left_out_cannot_come_back(void **state)
-{
-	(void)state;
-	ranks_run_both(RANKS, go_back, NULL);
-}
 
 /* Rank 1 is lost, then rank 3; two steps each are in flight at once. */
 static void lose_one_after_another(struct seat *seat)
@@ -743,6 +480,149 @@ static void a_left_out_rank_that_still_comes_is_told_and_harms_nobody(
 	ranks_run_both(RANKS, come_uninvited, NULL);
 }
 
+/* ---- what docs/elastic.md tells applications to do --------------------- */
+
+static int32_t new_id(const int32_t *table, int64_t num_ranks,
+	int64_t shared_ranks, int64_t per_rank, int32_t id)
+{
+	int64_t experts = (num_ranks - shared_ranks) * per_rank;
+	int32_t rank;
+
+	if (id < 0)
+		return id;
+	if (id >= experts) /* zero, copy, constant */
+		return (int32_t)(id - experts) + table[3];
+	rank = table[4 + shared_ranks + id / per_rank];
+	return rank < 0 ? -1
+			: (int32_t)((rank - table[2]) * per_rank +
+				    id % per_rank);
+}
+
+static void make_table(int32_t *table, const uint8_t *lost, int32_t num_ranks,
+	int32_t shared_ranks, int32_t per_rank)
+{
+	int32_t *to_new = table + 4, *to_original = table + 4 + num_ranks;
+	int32_t left = 0, shared = 0;
+
+	for (int32_t r = 0; r < num_ranks; r++) {
+		to_new[r] = lost[r] ? -1 : left;
+		if (lost[r])
+			continue;
+		shared += r < shared_ranks;
+		to_original[left++] = r;
+	}
+	for (int32_t n = left; n < num_ranks; n++)
+		to_original[n] = -1;
+	table[0] = 1;
+	table[1] = left;
+	table[2] = shared;
+	table[3] = (left - shared) * per_rank;
+}
+
+static void documented_table_and_ids_are_those_of_the_example(void **state)
+{
+	static const uint8_t lost[RANKS] = {0, 1, 0, 0};
+	/* One of each of shared_config()'s replicas. */
+	static const uint8_t replicas[6] = {0, 1, 1, 0, 0, 0};
+	static const int32_t shared[] = {
+		1, 4, 2, 2, 0, -1, -1, 1, 2, 3, 0, 3, 4, 5, -1, -1};
+	int32_t table[16];
+
+	(void)state;
+	make_table(table, lost, RANKS, 0, 8);
+	assert_memory_equal(table, example, sizeof(example));
+	for (int32_t id = -1; id < 40; id++)
+		assert_int_equal(
+			new_id(table, RANKS, 0, 8, id), id < 8    ? id
+							: id < 16 ? -1
+								  : id - 8);
+	make_table(table, replicas, 6, 4, 1);
+	assert_memory_equal(table, shared, sizeof(shared));
+	for (int32_t id = 0; id < 2; id++)
+		assert_int_equal(new_id(table, 6, 4, 1, id), id);
+}
+
+/* Nobody knew when the step began: that exchange is over. */
+static void make_another(struct seat *seat)
+{
+	static const int32_t survivors[] = {0, 2, 3};
+	struct shunt_exchange_config config = config_of(8);
+	struct shunt_group *group;
+	struct plain plain;
+	uint8_t lost[RANKS];
+
+	plain_init(&plain, seat, NULL, &config);
+	pass_whole(&plain);
+	seat_barrier(seat);
+	if (seat->rank == 1)
+		kill(getpid(), SIGKILL);
+	bring(&plain, 1, (const int32_t[]){31, 9}, NULL);
+	SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
+	bring(&plain, 1, ids[seat->rank], example);
+	SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
+	plain_fini(&plain);
+	SEAT_CHECK(seat,
+		shunt_world_lost(seat->world, lost) == 1 && lost[1] == 1,
+		"rank 1 is not the lost one");
+	SEAT_OK(seat, shunt_group_create(
+			      seat->world, survivors, 3, "two", 0, &group));
+	config.num_experts = 24;
+	plain_init(&plain, seat, group, &config);
+	for (int i = 0; i < 5; i++) {
+		bring(&plain, 1, (const int32_t[]){8, 23}, NULL);
+		plain_dispatch(&plain);
+		SEAT_OK(seat, plain_try_combine(&plain,
+				      (const float[]){1, 1, 1, 1, 1, 1, 1, 1}));
+		plain_expect_sums(&plain, (const float[]){2});
+	}
+	plain_fini(&plain);
+	shunt_group_destroy(group);
+}
+
+static void survivors_of_a_broken_step_make_another_group_and_exchange(
+	void **state)
+{
+	struct ranks_plan plan = {
+		.launch = RANKS_PROCESSES,
+		.num_ranks = RANKS,
+		.may_die = 1 << 1,
+	};
+
+	(void)state;
+	ranks_run(&plan, make_another);
+}
+
+/* A shared expert on rank 0; a token whose experts are all gone. */
+static void lose_all_choices(struct seat *seat)
+{
+	static const int32_t table[] = {1, 2, 1, 1, 0, -1, 1, 0, 2, -1};
+	struct shunt_exchange_config config = plain_config(2, 1, 2);
+	struct plain plain;
+
+	config.elastic = true;
+	config.num_shared_experts = 1;
+	config.num_shared_ranks = 1;
+	plain_init(&plain, seat, NULL, &config);
+	if (seat->rank != 1) {
+		bring(&plain, 2, (const int32_t[]){-1, 0}, table);
+		plain_dispatch(&plain);
+		SEAT_CHECK(seat, plain.out.num_rows == 2, "%d rows",
+			(int)plain.out.num_rows);
+		SEAT_OK(seat, plain_try_combine(&plain,
+				      seat->rank == 0 ? (const float[]){2}
+						      : (const float[]){4}));
+		plain_expect_sums(&plain, (const float[]){0, 2 + 4});
+	}
+	seat_barrier(seat);
+	plain_fini(&plain);
+}
+
+static void a_token_whose_experts_are_all_gone_comes_back_as_zeros(void **state)
+{
+	(void)state;
+	ranks_run_both(3, lose_all_choices, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -754,17 +634,17 @@ int main(void)
 		cmocka_unit_test(special_ids_and_the_range_follow_what_is_left),
 		cmocka_unit_test(smooth_scales_stay_in_the_original_order),
 		cmocka_unit_test(replicas_that_are_left_serve_all_ranks),
-		cmocka_unit_test(
-			a_wrong_table_is_invalid_naming_the_entry_and_refused_elsewhere),
-		cmocka_unit_test(a_table_without_elastic_is_invalid),
-		cmocka_unit_test(tables_that_differ_are_a_mismatch_on_all),
-		cmocka_unit_test(another_table_at_combine_is_a_mismatch_on_all),
-		cmocka_unit_test(a_rank_that_was_left_out_cannot_come_back),
 		cmocka_unit_test(ranks_can_be_left_out_one_after_another),
 		cmocka_unit_test(
 			a_step_begun_before_a_table_is_combined_by_all_its_ranks),
 		cmocka_unit_test(
 			a_left_out_rank_that_still_comes_is_told_and_harms_nobody),
+		cmocka_unit_test(
+			documented_table_and_ids_are_those_of_the_example),
+		cmocka_unit_test(
+			survivors_of_a_broken_step_make_another_group_and_exchange),
+		cmocka_unit_test(
+			a_token_whose_experts_are_all_gone_comes_back_as_zeros),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
