@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "exchange/step.h"
+#include "support/plain.h"
 #include "support/stand.h"
 
 #define RANKS   3
@@ -97,6 +98,85 @@ static void peer_with_wild_counts_is_a_peer_fault_that_names_it(void **state)
 		ranks_run_both(RANKS, tell_lies, &lies[i]);
 }
 
+/* ---- shared experts, tables, cached steps ------------------------------ */
+
+/* Four experts on rank 2, one shared expert on ranks 0 and 1: the hostile rank
+ * sends its tokens to the replica on rank 1, unit 5. Two tokens, K 2. */
+struct claim {
+	const char *what;
+	enum shunt_status status;
+	uint32_t counts[6];
+	uint64_t table, cached;
+};
+
+static const struct claim claims[] = {
+	{"tokens for the other replica", SHUNT_PEER_FAULT, {0, 0, 0, 0, 1, 0},
+		0, 0},
+	{"more tokens for a replica than there are", SHUNT_PEER_FAULT,
+		{0, 0, 0, 0, 0, 3}, 0, 0},
+	{"tokens for a replica near 2^32", SHUNT_PEER_FAULT,
+		{0, 0, 0, 0, 0, UINT32_MAX}, 0, 0},
+	{"a choice too many beside them", SHUNT_PEER_FAULT, {2, 1, 1, 1, 0, 2},
+		0, 0},
+	{"a table", SHUNT_MISMATCH, {2, 2, 0, 0, 0, 2}, 12345, 0},
+	{"a cached step that never was", SHUNT_MISMATCH, {0}, 0, 1000},
+	{"the step itself as cached", SHUNT_MISMATCH, {0}, 0, 2},
+};
+
+static void announce_claim(struct seat *seat, struct shunt_exchange *exchange,
+	const struct claim *claim)
+{
+	struct step *step;
+	struct step_head *head;
+
+	SEAT_OK(seat, step_claim(exchange, exchange_present(exchange),
+			      1000000000, &step));
+	head = exchange_head(exchange, seat->rank, step);
+	head->epoch = step->epoch;
+	head->num_tokens = 2;
+	head->table = claim->table;
+	head->cached = claim->cached;
+	memcpy(exchange_counts(exchange, seat->rank, step), claim->counts,
+		sizeof(claim->counts));
+	step_signal(exchange, step, PHASE_COUNTS, SIGNAL_OK);
+	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
+	step_end(step);
+}
+
+static void make_claims(struct seat *seat)
+{
+	static const int32_t ids[] = {0, 1, 2, 3};
+	const struct claim *claim = seat->context;
+	struct shunt_exchange_config config = plain_config(2, 2, 4);
+	struct plain plain;
+
+	seat_label(seat, "%s: ", claim->what);
+	config.num_shared_experts = 1;
+	config.num_shared_ranks = 2;
+	config.elastic = true;
+	plain_init(&plain, seat, NULL, &config);
+	plain_bring(&plain, 2, ids);
+	plain_pass(&plain);
+	plain_bring(&plain, 2, ids);
+	if (seat->rank == HOSTILE) {
+		announce_claim(seat, plain.exchange, claim);
+	} else {
+		SEAT_STATUS(seat, claim->status, plain_try(&plain));
+		seat_error_ranks(seat, 1 << HOSTILE);
+	}
+	plain_bring(&plain, 2, ids);
+	plain_pass(&plain);
+	plain_fini(&plain);
+}
+
+static void peer_with_wild_claims_of_replicas_tables_or_cached_steps_is_named(
+	void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++)
+		ranks_run_both(RANKS, make_claims, &claims[i]);
+}
+
 /* ---- a reason that is no text ----------------------------------------- */
 
 static void refuse_with_garbage(struct seat *seat)
@@ -175,6 +255,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			peer_with_wild_counts_is_a_peer_fault_that_names_it),
+		cmocka_unit_test(
+			peer_with_wild_claims_of_replicas_tables_or_cached_steps_is_named),
 		cmocka_unit_test(a_reason_that_is_no_text_is_made_printable),
 		cmocka_unit_test(
 			step_counters_near_2_to_31_and_32_and_beyond_do_not_hang),
