@@ -104,6 +104,9 @@ if(CXX_COMPILER)
 		${CXX_COMPILER} -x c++ -std=c++17 ${public_flags})
 endif()
 
+shunt_add_test(names_in_documents build
+	${BASH} ${scripts}/names.sh ${PROJECT_SOURCE_DIR})
+
 # A sanitized library loads only into sanitized programs.
 if(NOT SHUNT_SANITIZE)
 	find_package(Python3 COMPONENTS Interpreter REQUIRED)
