@@ -121,35 +121,48 @@ static void set_formats(
 		(enum shunt_combine_quant)options->combine_quant;
 }
 
+/* PADDED: rows that an expert of this run may get; with --worst-rows any
+ * run. 0 is the library's own worst case, which takes ids to be distinct. */
+static int64_t expert_room(const struct bench *bench)
+{
+	const struct options *options = &bench->options;
+	int64_t rows = bench->plan.most_expert_rows;
+
+	if (options->worst_rows && options->repeat <= 0)
+		return 0;
+	if (options->worst_rows)
+		rows = options->num_ranks * options->num_tokens * options->topk;
+	rows = rows > 0 ? rows : 1;
+	return (rows + options->alignment - 1) / options->alignment *
+	       options->alignment;
+}
+
+static int set_expert_rows(
+	const struct bench *bench, struct shunt_exchange_config *config)
+{
+	int64_t given = bench->options.rows_per_expert;
+	int64_t needed = bench->plan.most_expert_rows;
+
+	config->rows_per_expert = given ? given : expert_room(bench);
+	if (!given || given >= needed)
+		return COMMAND_OK;
+	fprintf(stderr,
+		"shunt bench: --rows-per-expert %lld: must be at least %lld, "
+		"an expert of this run gets that many\n",
+		(long long)given, (long long)needed);
+	return COMMAND_USAGE;
+}
+
 /* Rows of windows; without --worst-rows what this run needs, at least 1: 0
  * would mean the worst case. */
 static int set_rows(
 	const struct bench *bench, struct shunt_exchange_config *config)
 {
-	const struct options *options = &bench->options;
-	int64_t align = options->alignment;
-	int64_t rows = bench->plan.most_rows;
-	int64_t expert_rows = bench->plan.most_expert_rows;
-
-	rows = rows > 0 ? rows : 1;
-	expert_rows = expert_rows > 0 ? expert_rows : 1;
-	expert_rows = (expert_rows + align - 1) / align * align;
-	config->rows_per_expert = options->rows_per_expert;
-	if (options->rows_per_expert &&
-		options->rows_per_expert < expert_rows) {
-		fprintf(stderr,
-			"shunt bench: --rows-per-expert %lld: must be at least "
-			"%lld, an expert of this run gets that many\n",
-			(long long)options->rows_per_expert,
-			(long long)expert_rows);
-		return COMMAND_USAGE;
-	}
-	if (options->worst_rows || options->rows_per_expert)
-		return COMMAND_OK;
-	if (options->layout == SHUNT_LAYOUT_PADDED)
-		config->rows_per_expert = expert_rows;
-	else
-		config->max_recv_rows = rows;
+	if (bench->options.layout == SHUNT_LAYOUT_PADDED)
+		return set_expert_rows(bench, config);
+	if (!bench->options.worst_rows)
+		config->max_recv_rows =
+			bench->plan.most_rows > 0 ? bench->plan.most_rows : 1;
 	return COMMAND_OK;
 }
 

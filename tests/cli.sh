@@ -289,12 +289,14 @@ quantized_rows_pass_with_their_scales() {
 every_layout_equals_the_reference() {
 	local layout
 	for layout in compact padded indexed; do
-		each "--layout $layout --quant none" \
+		each "--layout $layout --quant none" "--layout $layout" \
+			"--layout $layout --quant e4m3-128 --shared 1:1" \
 			"--layout $layout --quant mxfp8 --zero-tail --align 4" \
 			"--layout $layout --smooth --shared 1:1 --align 3" \
 			"--layout $layout --quant none --worst-rows"
 	done
 	each "--layout padded --rows-per-expert 50 --zero-tail" \
+		"--layout padded --worst-rows --repeat 0.6" \
 		"--align 8 --quant e4m3-128 --column-major --zero-tail" \
 		"--align 5 --prefix-nums" \
 		"--layout indexed --quant none --dtype e2m1 --hidden 97"
@@ -390,6 +392,13 @@ bytes_are_those_that_the_case_must_move() {
 		--out-dtype f32
 	moves "16*(256 + 4) + 32*(256 + 4)" "32*512 + 16*512" --dtype int8 \
 		--x-scales 1:f32
+}
+
+the_layer_example_gives_the_sum_of_all_terms() {
+	expect 0 "$(dirname "$shunt")/../examples/fp8_layer"
+	[ "$(sort "$work/out")" = "$(for rank in 0 1 2 3; do
+		echo "rank $rank: token 3 was 4, became 16, normalised 1"
+	done)" ] || fail "$(cat "$work/out")"
 }
 
 stats_and_waiting_are_shown() {
@@ -668,6 +677,7 @@ all_tests=(
 	weights_ids_and_masks_equal_the_reference
 	bytes_are_those_that_the_case_must_move
 	stats_and_waiting_are_shown
+	the_layer_example_gives_the_sum_of_all_terms
 	json_has_stable_field_names
 	too_little_memory_is_told_before_it_is_taken
 	digest_does_not_depend_on_launch
