@@ -185,6 +185,8 @@ static uint32_t given_of(const struct shunt_dispatch_args *args)
 		given |= GIVEN_X_SCALES;
 	else if (args->num_tokens > 0)
 		given |= GIVEN_NO_X_SCALES;
+	if (send_rows_vary(args))
+		given |= ROWS_VARY;
 	return given;
 }
 

@@ -199,19 +199,48 @@ static enum shunt_status fail_reference(const struct shunt_exchange *exchange,
 	return SHUNT_PEER_FAULT;
 }
 
-/* Which of its kept rows a sender means by `source`; -1: none that it has. */
-static int64_t kept_index(
-	const struct shape *shape, const int32_t source[3], int32_t rank)
-{
-	int32_t from = source[0];
-	int32_t token = source[1];
-	int32_t k = source[2];
+/* A block of rows that its sender keeps. */
+struct kept_block {
+	const struct row_cursor *block;
+	int32_t member;        /* the sender */
+	bool vary;             /* it keeps a row per place, else per token */
+	const int32_t *source; /* of row 0 */
+};
 
-	if (from != rank || token < 0 || token >= shape->max_tokens || k < 0 ||
-		k >= shape->num_sends)
-		return -1;
-	return shape_varies_by_expert(shape) ? token * shape->num_sends + k
-					     : token;
+static struct kept_block kept_block_of(const struct shunt_exchange *exchange,
+	const struct step *step, const struct row_cursor *block)
+{
+	const struct view *view = step->route->view;
+	int32_t member =
+		view->members[block->tp * view->num_ranks + block->rank];
+
+	return (struct kept_block){
+		.block = block,
+		.member = member,
+		.vary = shape_varies_by_expert(exchange_shape(exchange)) &&
+			exchange_head(exchange, member, step)->given &
+				ROWS_VARY,
+		.source = own_array(
+			exchange, step, own_layout(exchange)->source_off),
+	};
+}
+
+/* Which of the sender's rows row i is, by the source that it wrote. Errors:
+ * PEER_FAULT, if it has no such row. */
+static enum shunt_status kept_index(const struct shunt_exchange *exchange,
+	const struct step *step, const struct kept_block *kept, int64_t i,
+	int64_t *index)
+{
+	const struct shape *shape = exchange_shape(exchange);
+	int32_t from = kept->source[3 * i];
+	int32_t token = kept->source[3 * i + 1];
+	int32_t k = kept->source[3 * i + 2];
+
+	if (from != kept->block->rank || token < 0 ||
+		token >= shape->max_tokens || k < 0 || k >= shape->num_sends)
+		return fail_reference(exchange, step, kept->member, i);
+	*index = kept->vary ? token * shape->num_sends + k : token;
+	return SHUNT_OK;
 }
 
 /* Fills in one block of references. */
@@ -219,25 +248,37 @@ static enum shunt_status refer_block(const struct shunt_exchange *exchange,
 	const struct step *step, const struct row_cursor *block,
 	struct shunt_reference *references)
 {
-	const struct view *view = step->route->view;
-	const int32_t *source =
-		own_array(exchange, step, own_layout(exchange)->source_off);
-	int32_t member =
-		view->members[block->tp * view->num_ranks + block->rank];
+	struct kept_block kept = kept_block_of(exchange, step, block);
+	enum shunt_status status = SHUNT_OK;
 
-	for (int64_t i = block->row; i < block->row + block->rows; i++) {
-		int64_t index = kept_index(
-			exchange_shape(exchange), source + 3 * i, block->rank);
-
-		if (index < 0)
-			return fail_reference(exchange, step, member, i);
-		references[i] = (struct shunt_reference){
-			.tp_rank = block->tp,
-			.rank = block->rank,
-			.row = index,
-		};
+	for (int64_t i = block->row; i < block->row + block->rows && !status;
+		i++) {
+		references[i].tp_rank = block->tp;
+		references[i].rank = block->rank;
+		status = kept_index(
+			exchange, step, &kept, i, &references[i].row);
 	}
-	return SHUNT_OK;
+	return status;
+}
+
+/* Pointers for one block of rows. */
+static enum shunt_status point_block(const struct shunt_exchange *exchange,
+	const struct step *step, const struct row_cursor *block,
+	const void **rows)
+{
+	struct kept_block kept = kept_block_of(exchange, step, block);
+	const uint8_t *base = exchange_array(exchange, kept.member,
+		exchange->layouts[kept.member].kept_off, step);
+	enum shunt_status status = SHUNT_OK;
+	int64_t index = 0;
+
+	for (int64_t i = block->row; i < block->row + block->rows && !status;
+		i++) {
+		status = kept_index(exchange, step, &kept, i, &index);
+		rows[i] = base +
+			  index * exchange_shape(exchange)->format.row_bytes;
+	}
+	return status;
 }
 
 static enum shunt_status fill_references(const struct shunt_exchange *exchange,
@@ -271,7 +312,8 @@ static enum shunt_status point_block(const struct shunt_exchange *exchange,
 		exchange, member, exchange->layouts[member].kept_off, step);
 
 	for (int64_t i = block->row; i < block->row + block->rows; i++) {
-		int64_t index = kept_index(shape, source + 3 * i, block->rank);
+		int64_t index =
+			kept_index(shape, source + 3 * i, block->rank, vary);
 
 		if (index < 0)
 			return fail_reference(exchange, step, member, i);

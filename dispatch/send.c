@@ -260,12 +260,11 @@ static void send_places(const struct sender *sender, int64_t token)
 			send_place(sender, token, k);
 }
 
-/* True if a token is quantized anew for each of its experts. */
-static bool rows_vary(const struct step *step)
+bool send_rows_vary(const struct shunt_dispatch_args *args)
 {
-	return step->dispatch.smooth_scales ||
-	       (step->dispatch.static_scales &&
-		       step->dispatch.static_shape == SHUNT_STATIC_EXPERTS);
+	return args->smooth_scales ||
+	       (args->static_scales &&
+		       args->static_shape == SHUNT_STATIC_EXPERTS);
 }
 
 /*
@@ -333,7 +332,7 @@ void send_rows(struct shunt_exchange *exchange, struct step *step)
 {
 	int64_t from = clock_now();
 	struct sender sender = sender_of(exchange, step);
-	bool vary = rows_vary(step);
+	bool vary = send_rows_vary(&step->dispatch);
 	struct fpenv caller = fpenv_enter();
 
 	for (int64_t t = 0; t < step->dispatch.num_tokens; t++)

@@ -122,9 +122,10 @@ struct shunt_dispatch_out {
 	 */
 	void *expert_rows;
 	/* Of this rank's own tokens: */
-	int64_t dropped_choices; /* bad ids, with SHUNT_BAD_ID_DROP */
-	int64_t nan_elements;    /* NaN met, once per quantization of a row */
-	int64_t inf_elements;    /* Inf met, once per quantization of a row */
+	/* Bad ids, with SHUNT_BAD_ID_DROP; 0 with `cached`. */
+	int64_t dropped_choices;
+	int64_t nan_elements; /* NaN met, once per quantization of a row */
+	int64_t inf_elements; /* Inf met, once per quantization of a row */
 
 	/* Rows with padding: one behind the last row that experts see. N where
 	 * nothing is padded; L * rows_per_expert with PADDED. */

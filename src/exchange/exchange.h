@@ -65,7 +65,8 @@ enum given {
 	GIVEN_NO_WEIGHTS = 2,
 	GIVEN_X_SCALES = 4,
 	GIVEN_NO_X_SCALES = 8,
-	GIVEN_ALL = 15
+	GIVEN_ALL = 15, /* of the above */
+	ROWS_VARY = 16  /* INDEXED: a row is kept for each place of a token */
 };
 
 /* Longest row stride that callers may give, in elements. */
