@@ -297,31 +297,6 @@ static enum shunt_status fill_references(const struct shunt_exchange *exchange,
 	return status;
 }
 
-/* Pointers for one block of rows. */
-static enum shunt_status point_block(const struct shunt_exchange *exchange,
-	const struct step *step, const struct row_cursor *block,
-	const void **rows)
-{
-	const struct shape *shape = exchange_shape(exchange);
-	const struct view *view = step->route->view;
-	const int32_t *source =
-		own_array(exchange, step, own_layout(exchange)->source_off);
-	int32_t member =
-		view->members[block->tp * view->num_ranks + block->rank];
-	const uint8_t *kept = exchange_array(
-		exchange, member, exchange->layouts[member].kept_off, step);
-
-	for (int64_t i = block->row; i < block->row + block->rows; i++) {
-		int64_t index =
-			kept_index(shape, source + 3 * i, block->rank, vary);
-
-		if (index < 0)
-			return fail_reference(exchange, step, member, i);
-		rows[i] = kept + index * shape->format.row_bytes;
-	}
-	return SHUNT_OK;
-}
-
 static enum shunt_status fill_pointers(const struct shunt_exchange *exchange,
 	const struct step *step, const void **rows)
 {
