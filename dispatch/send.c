@@ -219,8 +219,7 @@ static void send_token(const struct sender *sender, int64_t token)
 		}
 	}
 	if (sender->indexed)
-		scratch->places[num_places++] = kept_place(
-			sender, shape_varies_by_expert(shape) ? at : token);
+		scratch->places[num_places++] = kept_place(sender, token);
 	sender->scatter(
 		scratch->places, num_places, row, shape->format.row_bytes);
 }
