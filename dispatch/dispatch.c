@@ -99,6 +99,8 @@ static void take_head(
 	if (!heads_agree(exchange, step, member, &head))
 		return;
 	step->given_seen |= head.given & GIVEN_ALL;
+	/* Kept, since the head may be of a later step by the time of use. */
+	step->vary[index] = (head.given & ROWS_VARY) != 0;
 	if (!head.cached)
 		route_absorb(exchange, step, index);
 }

@@ -91,6 +91,7 @@ struct step {
 	struct shunt_dispatch_args dispatch;
 	struct shunt_combine_args combine;
 	uint32_t given_seen; /* enum given, of all ranks */
+	uint8_t *vary;       /* [members] by view: its head says ROWS_VARY */
 	bool has_x_scales;
 	bool is_counted; /* in the statistics */
 	struct failure failure;

@@ -43,6 +43,7 @@ static void carve_route(struct carver *carver, const struct shape *shape,
 static void carve_step(struct carver *carver, const struct shape *shape,
 	int64_t num_local, struct step *step)
 {
+	step->vary = carve(carver, shape->num_members, 1);
 	step->awaited_since =
 		carve(carver, shape->num_ranks, sizeof(*step->awaited_since));
 	step->waited_ns =
