@@ -211,15 +211,13 @@ static struct kept_block kept_block_of(const struct shunt_exchange *exchange,
 	const struct step *step, const struct row_cursor *block)
 {
 	const struct view *view = step->route->view;
-	int32_t member =
-		view->members[block->tp * view->num_ranks + block->rank];
+	int32_t index = block->tp * view->num_ranks + block->rank;
 
 	return (struct kept_block){
 		.block = block,
-		.member = member,
+		.member = view->members[index],
 		.vary = shape_varies_by_expert(exchange_shape(exchange)) &&
-			exchange_head(exchange, member, step)->given &
-				ROWS_VARY,
+			step->vary[index],
 		.source = own_array(
 			exchange, step, own_layout(exchange)->source_off),
 	};
