@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include <stdio.h>
-#include <string.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "support/plain.h"
 
@@ -475,6 +475,39 @@ static void capacity_counts_the_rows_of_all_groups(void **state)
 	ranks_run_both(4, overflow, NULL);
 }
 
+/* World rank 3 dies: also for EP group 0, where it is not one of the ranks. */
+static void lose(struct seat *seat)
+{
+	struct groups groups = make_groups(seat, 2);
+	struct shunt_exchange_config config = config_of(&groups);
+	struct plain plain;
+
+	dispatch(&plain, seat, &groups, &config);
+	expect_step(&plain, false);
+	seat_barrier(seat);
+	if (seat->rank == 3)
+		kill(getpid(), SIGKILL);
+	for (int i = 0; i < 2; i++) {
+		plain_bring(&plain, tokens[seat->rank], ids[seat->rank]);
+		SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
+		seat_error_ranks(seat, 1 << 3);
+	}
+	plain_fini(&plain);
+	drop_groups(&groups);
+}
+
+static void a_rank_that_dies_is_lost_to_all_ep_groups(void **state)
+{
+	struct ranks_plan plan = {
+		.launch = RANKS_PROCESSES,
+		.num_ranks = 4,
+		.may_die = 1 << 3,
+	};
+
+	(void)state;
+	ranks_run(&plan, lose);
+}
+
 /* ---- creation --------------------------------------------------------- */
 
 static void ask_for_room(struct seat *seat)
@@ -690,6 +723,7 @@ int main(void)
 		cmocka_unit_test(
 			a_refusal_or_weights_in_one_ep_group_reach_all),
 		cmocka_unit_test(capacity_counts_the_rows_of_all_groups),
+		cmocka_unit_test(a_rank_that_dies_is_lost_to_all_ep_groups),
 		cmocka_unit_test(
 			query_adds_up_the_tp_group_and_aligns_once_per_expert),
 		cmocka_unit_test(
