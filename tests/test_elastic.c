@@ -294,8 +294,9 @@ static void smooth(struct seat *seat)
 	float scales[8 * PLAIN_HIDDEN];
 	struct plain plain;
 
-	for (int i = 0; i < 8 * PLAIN_HIDDEN; i++)
-		scales[i] = (float)(i / PLAIN_HIDDEN + 1);
+	for (int e = 0; e < 8; e++)
+		for (int h = 0; h < PLAIN_HIDDEN; h++)
+			scales[e * PLAIN_HIDDEN + h] = (float)(e + 1);
 	config.quant = SHUNT_QUANT_INT8;
 	plain_init(&plain, seat, NULL, &config);
 	if (seat->rank != 1) {

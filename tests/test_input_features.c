@@ -195,6 +195,22 @@ static void smooth_scales_go_with_dynamic_rows_groups_and_static_on_any_rank(
 	ranks_run_both(RANKS, smooth, NULL);
 }
 
+static void expect_static_row(struct plain *plain, int shape, int64_t i)
+{
+	const int8_t *row =
+		(const int8_t *)plain->out.expand_x + i * PLAIN_HIDDEN;
+	int x = plain->out.source[3 * i] + 1;
+
+	for (int h = 0; h < PLAIN_HIDDEN; h++) {
+		int by = shape == SHUNT_STATIC_ONE      ? 2
+			 : shape == SHUNT_STATIC_HIDDEN ? h + 1
+							: plain->seat->rank + 1;
+
+		SEAT_CHECK(plain->seat, row[h] == (int8_t)(x * by),
+			"%d * %d is %d", x, by, row[h]);
+	}
+}
+
 /* y = x * scale: of the token, of the element, of the expert. */
 static void scale_statically(struct seat *seat)
 {
@@ -217,19 +233,7 @@ static void scale_statically(struct seat *seat)
 		plain.args.static_shape = (enum shunt_static_shape)shape;
 		plain_dispatch(&plain);
 		for (int64_t i = 0; i < plain.out.num_rows; i++)
-			for (int h = 0; h < PLAIN_HIDDEN; h++) {
-				int x = plain.out.source[3 * i] + 1;
-				int by = shape == SHUNT_STATIC_ONE ? 2
-					 : shape == SHUNT_STATIC_HIDDEN
-						 ? h + 1
-						 : seat->rank + 1;
-				int got = ((int8_t *)plain.out
-						   .expand_x)[i * PLAIN_HIDDEN +
-							      h];
-
-				SEAT_CHECK(seat, got == x * by, "%d * %d is %d",
-					x, by, got);
-			}
+			expect_static_row(&plain, shape, i);
 		shunt_handle_destroy(plain.handle);
 	}
 	plain_fini(&plain);
