@@ -120,7 +120,9 @@ SHUNT_EXPORT enum shunt_status shunt_combine_feed(struct shunt_handle handle,
 /* Ends a combine: blocks until `out` is complete, at most deadline_ns (0: the
  * one given at start). Needs every rank's combine start of this step: with
  * several steps in flight, start all combines before finishing any, or keep
- * one order on all ranks. STATE if experts are still to be fed. */
+ * one order on all ranks. With a TP group, or where y lies in shunt_alloc()
+ * memory, it also needs the others to go on: to be in a finish of this
+ * exchange. STATE if experts are still to be fed. */
 SHUNT_EXPORT enum shunt_status shunt_combine_finish(
 	struct shunt_handle handle, int64_t deadline_ns);
 
