@@ -4,6 +4,7 @@
  * launch, each compared byte by byte with the reference.
  *
  *	test_sweep				all cases
+ *	test_sweep --seed SEED			all cases of another seed
  *	test_sweep --case SEED:LAUNCH:RANKS:N	one case, as a failure names it
  */
 #include <setjmp.h>
@@ -15,13 +16,15 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/scale.h"
 #include "support/sweep.h"
 
-#define SEED      UINT64_C(20250101)
 #define MAX_RANKS 8
+
+static uint64_t seed = 20250101;
 
 /* A run of cases on one set of ranks. */
 struct range {
@@ -65,7 +68,7 @@ static void run_launch(
 
 static void sweep_of_threads_equals_the_reference(void **state)
 {
-	struct range range = {SEED, 0, scale_of(900)};
+	struct range range = {seed, 0, scale_of(900)};
 
 	(void)state;
 	for (int32_t ranks = 1; ranks <= MAX_RANKS; ranks++)
@@ -74,7 +77,7 @@ static void sweep_of_threads_equals_the_reference(void **state)
 
 static void sweep_of_processes_equals_the_reference(void **state)
 {
-	struct range range = {SEED, 10000, scale_of(450)};
+	struct range range = {seed, 10000, scale_of(450)};
 
 	(void)state;
 	for (int32_t ranks = 1; ranks <= MAX_RANKS; ranks++)
@@ -83,7 +86,7 @@ static void sweep_of_processes_equals_the_reference(void **state)
 
 static void sweep_of_threads_in_processes_equals_the_reference(void **state)
 {
-	struct range range = {SEED, 20000, scale_of(450)};
+	struct range range = {seed, 20000, scale_of(450)};
 
 	(void)state;
 	run_launch(RANKS_MIXED, 4, &range);
@@ -134,5 +137,7 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && strcmp(argv[1], "--case") == 0)
 		return run_one(argv[2]);
+	if (argc == 3 && strcmp(argv[1], "--seed") == 0)
+		seed = strtoull(argv[2], NULL, 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
