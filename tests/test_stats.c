@@ -187,6 +187,46 @@ static void failed_steps_count_on_all_ranks(void **state)
 	ranks_run_both(RANKS, count_failures, NULL);
 }
 
+/* A timeout is no failure, and a dispatch that is finished again no other. */
+static void finish_again(struct seat *seat)
+{
+	struct shunt_exchange_config config = small_config();
+	struct shunt_stats stats;
+	struct plain plain;
+
+	plain_init(&plain, seat, NULL, &config);
+	plain_bring(&plain, tokens[seat->rank], ids[seat->rank]);
+	if (seat->rank == 0) {
+		plain.args.deadline_ns = 1000000;
+		SEAT_STATUS(seat, SHUNT_TIMEOUT, plain_try(&plain));
+		stats = stats_of(&plain);
+		EXPECT(seat, &stats, failed_steps, 0);
+		EXPECT(seat, &stats, dispatches, 0);
+		seat_mark(seat, 1);
+		for (int i = 0; i < 2; i++)
+			SEAT_OK(seat,
+				shunt_dispatch_finish(plain.handle,
+					INT64_C(10000000000), &plain.out));
+	} else {
+		seat_await(seat, 0, 1);
+		plain_dispatch(&plain);
+	}
+	combine(&plain);
+	stats = stats_of(&plain);
+	EXPECT(seat, &stats, failed_steps, 0);
+	EXPECT(seat, &stats, dispatches, 1);
+	EXPECT(seat, &stats, combines, 1);
+	expect_expert_rows(&plain, 1);
+	plain_fini(&plain);
+}
+
+static void a_timeout_is_no_failure_and_finishing_again_counts_once(
+	void **state)
+{
+	(void)state;
+	ranks_run_both(RANKS, finish_again, NULL);
+}
+
 /* NaN and Inf of rows that travel quantized; both ranks send two rows, and
  * nobody's dispatch has met any. */
 static void count_in_combine(struct seat *seat)
@@ -579,6 +619,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counters_of_a_step_are_exact),
 		cmocka_unit_test(failed_steps_count_on_all_ranks),
+		cmocka_unit_test(
+			a_timeout_is_no_failure_and_finishing_again_counts_once),
 		cmocka_unit_test(
 			nan_and_inf_of_combine_count_where_the_expert_is),
 		cmocka_unit_test(waiting_for_a_late_rank_shows),
