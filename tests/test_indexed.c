@@ -135,6 +135,60 @@ static void indexed_rows_that_differ_by_expert_are_kept_one_per_choice(
 	ranks_run_both(PAIR_RANKS, keep_rows_per_choice, NULL);
 }
 
+/* The first element tells tokens apart: 127 * x[0] / x[3], half to even. */
+static int8_t first_code(int32_t seat, int32_t token)
+{
+	static const int8_t codes[PAIR_RANKS][3] = {{0, 98, 110}, {123, 124}};
+
+	return codes[seat][token];
+}
+
+/* Rank 0 has smooth scales, rank 1 none: so only rank 0's rows vary. */
+static void keep_both_ways(struct seat *seat)
+{
+	static const float smooth[16] = {
+		1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8};
+	struct shunt_exchange_config config = pair_config(SHUNT_LAYOUT_INDEXED);
+	struct shunt_reference references[12];
+	const void *rows[12];
+	struct plain plain;
+
+	config.quant = SHUNT_QUANT_INT8;
+	plain_init(&plain, seat, NULL, &config);
+	for (int step = 0; step < 4; step++) {
+		plain_bring(
+			&plain, pair_tokens[seat->rank], pair_ids[seat->rank]);
+		if (seat->rank == step % 2)
+			plain.args.smooth_scales = smooth;
+		plain_dispatch(&plain);
+		SEAT_OK(seat,
+			shunt_dispatch_references(plain.handle, references));
+		SEAT_OK(seat, shunt_dispatch_rows(plain.handle, rows));
+		for (int64_t i = 0; i < plain.out.num_rows; i++) {
+			const int32_t *source = plain.out.source + 3 * i;
+
+			SEAT_CHECK(seat,
+				*(const int8_t *)rows[i] ==
+					first_code(source[0], source[1]),
+				"row %d begins with %d", (int)i,
+				*(const int8_t *)rows[i]);
+			for (int64_t j = 0; j < i; j++)
+				SEAT_CHECK(seat,
+					same(&references[i], &references[j]) ==
+						(rows[i] == rows[j]),
+					"rows %d and %d", (int)i, (int)j);
+		}
+		shunt_handle_destroy(plain.handle);
+	}
+	plain_fini(&plain);
+}
+
+static void rows_are_found_whichever_sender_keeps_one_per_choice(void **state)
+{
+	(void)state;
+	ranks_run_both(PAIR_RANKS, keep_both_ways, NULL);
+}
+
 /* ---- references that lead nowhere ------------------------------------- */
 
 /* `source` lies where peers write it: as if rank 1 had written these. */
@@ -220,6 +274,8 @@ int main(void)
 			references_of_padding_are_minus_one_throughout),
 		cmocka_unit_test(
 			indexed_rows_that_differ_by_expert_are_kept_one_per_choice),
+		cmocka_unit_test(
+			rows_are_found_whichever_sender_keeps_one_per_choice),
 		cmocka_unit_test(
 			a_source_that_leads_outside_is_a_peer_fault_that_names_it),
 		cmocka_unit_test(
