@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "support/leftovers.h"
+#include "support/plain.h"
 #include "support/scale.h"
 #include "support/stand.h"
 
@@ -109,6 +110,92 @@ static void thousand_create_destroy_cycles_of_an_exchange_do_not_grow(
 {
 	(void)state;
 	ranks_run_both(RANKS, cycle_exchanges, NULL);
+}
+
+/* With a TP group an exchange makes a group of its own; now and then one rank
+ * has a wrong config, and none is made. World rank p * 2 + r is rank r of EP
+ * group p. */
+static void cycle_tp(struct seat *seat)
+{
+	static const int32_t ids[] = {0, 1};
+	int32_t ep[] = {seat->rank & 2, (seat->rank & 2) + 1};
+	int32_t tp[] = {seat->rank & 1, (seat->rank & 1) + 2};
+	struct shunt_group *ep_group, *tp_group;
+	struct shunt_exchange *exchange;
+	int cycles = scale_of(500);
+	struct use before = {0};
+	struct plain plain;
+
+	SEAT_OK(seat,
+		shunt_group_create(seat->world, ep, 2, "ep", 0, &ep_group));
+	SEAT_OK(seat,
+		shunt_group_create(seat->world, tp, 2, "tp", 0, &tp_group));
+	for (int i = 0; i < cycles; i++) {
+		struct shunt_exchange_config config = plain_config(1, 2, 2);
+
+		if (i == cycles / 10)
+			before = use_now(seat);
+		config.tp_group = tp_group;
+		plain_init(&plain, seat, ep_group, &config);
+		plain_bring(&plain, 1, ids);
+		plain_dispatch(&plain);
+		SEAT_OK(seat, plain_try_combine(&plain, (const float[]){1}));
+		plain_expect_sums(&plain, (const float[]){4});
+		plain_fini(&plain);
+		config.hidden = seat->rank == 3 ? 0 : config.hidden;
+		SEAT_STATUS(seat,
+			seat->rank == 3 ? SHUNT_INVALID : SHUNT_PEER_REFUSED,
+			shunt_exchange_create(
+				seat->world, ep_group, &config, &exchange));
+	}
+	check_use(seat, &before);
+	shunt_group_destroy(ep_group);
+	shunt_group_destroy(tp_group);
+}
+
+/* All that a plain exchange has not: views, kept routes and rows, replicas. */
+static void cycle_features(struct seat *seat)
+{
+	static const int32_t ids[] = {0, 1, 2};
+	static const int32_t table[] = {1, 3, 1, 2, 0, 1, 2, 0, 1, 2};
+	int cycles = scale_of(500);
+	struct use before = {0};
+	struct plain plain;
+
+	for (int i = 0; i < cycles; i++) {
+		struct shunt_exchange_config config = plain_config(1, 3, 2);
+
+		if (i == cycles / 10)
+			before = use_now(seat);
+		config.num_shared_experts = 1;
+		config.num_shared_ranks = 1;
+		config.num_copy_experts = 1;
+		config.elastic = true;
+		config.kept_routes = 20;
+		config.expert_alignment = 4;
+		config.layout = (enum shunt_layout)(i % 3);
+		plain_init(&plain, seat, NULL, &config);
+		plain_bring(&plain, 1, ids);
+		plain.args.elastic_info = table;
+		plain_pass(&plain);
+		plain_bring(&plain, 1, NULL);
+		plain.args.elastic_info = table;
+		plain.args.cached = plain.handle;
+		plain_dispatch(&plain);
+		plain.combine.ori_x = plain.x;
+		SEAT_OK(seat, plain_try_combine(&plain, (const float[]){1}));
+		plain_expect_sums(&plain, (const float[]){4});
+		plain_fini(&plain);
+	}
+	check_use(seat, &before);
+}
+
+static void cycles_of_exchanges_with_tp_and_other_features_do_not_grow(
+	void **state)
+{
+	(void)state;
+	ranks_run_both(4, cycle_tp, NULL);
+	ranks_run_both(RANKS, cycle_features, NULL);
 }
 
 /* One after the other at the same address: leftovers would be in the way. */
@@ -391,6 +478,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			thousand_create_destroy_cycles_of_an_exchange_do_not_grow),
+		cmocka_unit_test(
+			cycles_of_exchanges_with_tp_and_other_features_do_not_grow),
 		cmocka_unit_test(
 			thousand_create_destroy_cycles_of_a_world_do_not_grow),
 		cmocka_unit_test(
