@@ -1,8 +1,6 @@
 /*
  * TP: EP groups of W ranks whose experts are the same. Whose rows come first,
  * what is counted how, that results are summed, and who hears of an error.
- *
- * World rank p * W + r is rank r of EP group p.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,112 +12,20 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "support/plain.h"
-
-struct groups {
-	struct shunt_group *ep, *tp;
-};
-
-static struct shunt_group *group_of(struct seat *seat, const char *name,
-	int32_t first, int32_t step, int32_t count)
-{
-	struct shunt_group *group = NULL;
-	int32_t ranks[8];
-
-	for (int32_t i = 0; i < count; i++)
-		ranks[i] = first + i * step;
-	SEAT_OK(seat,
-		shunt_group_create(seat->world, ranks, count, name, 0, &group));
-	return group;
-}
-
-/* The groups of this rank, of W ranks and of P. */
-static struct groups make_groups(struct seat *seat, int32_t num_ranks)
-{
-	int32_t tp_size = seat->num_ranks / num_ranks;
-	int32_t r = seat->rank % num_ranks;
-
-	return (struct groups){
-		.ep = group_of(seat, "ep", seat->rank - r, 1, num_ranks),
-		.tp = group_of(seat, "tp", r, num_ranks, tp_size),
-	};
-}
-
-static void drop_groups(struct groups *groups)
-{
-	shunt_group_destroy(groups->ep);
-	shunt_group_destroy(groups->tp);
-}
+#include "support/quad.h"
 
 /* ---- two groups of two ------------------------------------------------ */
-
-/* Experts 0 and 1 on EP rank 0, 2 and 3 on EP rank 1. */
-static const int32_t ids[4][4] = {{0, 2}, {0, 1}, {1, 0, 2, 2}, {3, 0}};
-static const int64_t tokens[4] = {1, 1, 2, 1};
-
-/* Expert e multiplies by 2^e on TP rank 0, and by 16 * 2^e on TP rank 1: their
- * sum is 17 * 2^e. */
-static const float factors[4][2] = {{1, 2}, {4, 8}, {16, 32}, {64, 128}};
-static const float sums[4][2] = {
-	{17 * 5}, {17 * 3}, {17 * 3, 17 * 8}, {17 * 9}};
-
-static const struct plain_row own_first[4][6] = {
-	{{0, 0, 0, 0}, {1, 1, 0, 0}, {2, 0, 0, 1}, {3, 1, 0, 1}, {1, 1, 0, 1},
-		{2, 0, 0, 0}},
-	{{0, 0, 0, 1}, {2, 0, 1, 0}, {2, 0, 1, 1}, {3, 1, 0, 0}},
-	{{2, 0, 0, 1}, {3, 1, 0, 1}, {0, 0, 0, 0}, {1, 1, 0, 0}, {2, 0, 0, 0},
-		{1, 1, 0, 1}},
-	{{2, 0, 1, 0}, {2, 0, 1, 1}, {0, 0, 0, 1}, {3, 1, 0, 0}}};
-static const int32_t own_counts_first[4][8] = {{1, 2, 2, 3, 1, 2, 3, 3},
-	{1, 1, 1, 1, 2, 2, 2, 3}, {1, 2, 3, 3, 1, 2, 2, 3},
-	{2, 2, 2, 3, 1, 1, 1, 1}};
 
 struct tp_case {
 	enum shunt_layout layout;
 	bool rank_order;
 };
 
-/* The step above, dispatched. */
-static void dispatch(struct plain *plain, struct seat *seat,
-	const struct groups *groups, const struct shunt_exchange_config *config)
-{
-	plain_init(plain, seat, groups->ep, config);
-	plain_bring(plain, tokens[seat->rank], ids[seat->rank]);
-	plain_dispatch(plain);
-}
-
-static struct shunt_exchange_config config_of(const struct groups *groups)
-{
-	struct shunt_exchange_config config = plain_config(2, 2, 4);
-
-	config.tp_group = groups->tp;
-	return config;
-}
-
-static void expect_step(struct plain *plain, bool rank_order)
-{
-	static const int32_t tp_counts[2][2] = {{3, 3}, {1, 3}};
-	static const int64_t nums[2][2] = {{4, 2}, {3, 1}};
-	struct seat *seat = plain->seat;
-	int32_t r = seat->rank % 2;
-	int32_t as = rank_order ? r : seat->rank;
-
-	plain_expect_rows(plain, r == 0 ? 6 : 4, own_first[as]);
-	plain_expect_i32(seat, "ep_recv_counts", plain->out.ep_recv_counts, 8,
-		own_counts_first[as]);
-	plain_expect_i32(seat, "tp_recv_counts", plain->out.tp_recv_counts, 2,
-		tp_counts[r]);
-	plain_expect_i64(seat, "expert_token_nums",
-		plain->out.expert_token_nums, 2, nums[r]);
-	SEAT_OK(seat, plain_try_combine(plain, factors[seat->rank]));
-	plain_expect_sums(plain, sums[seat->rank]);
-}
-
 static void gather_two_by_two(struct seat *seat)
 {
 	const struct tp_case *how = seat->context;
-	struct groups groups = make_groups(seat, 2);
-	struct shunt_exchange_config config = config_of(&groups);
+	struct quad_groups groups = quad_make_groups(seat, 2);
+	struct shunt_exchange_config config = quad_config(&groups);
 	struct plain plain;
 
 	seat_label(seat, "layout %d, rank order %d: ", (int)how->layout,
@@ -128,12 +34,13 @@ static void gather_two_by_two(struct seat *seat)
 	config.tp_rank_order = how->rank_order;
 	plain_init(&plain, seat, groups.ep, &config);
 	for (int i = 0; i < 5; i++) {
-		plain_bring(&plain, tokens[seat->rank], ids[seat->rank]);
+		plain_bring(
+			&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
 		plain_dispatch(&plain);
-		expect_step(&plain, how->rank_order);
+		quad_expect_step(&plain, how->rank_order);
 	}
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void
@@ -164,7 +71,7 @@ static void gather_three_of_one(struct seat *seat)
 			{1, 0, 0, 0}, {1, 0, 1, 0}}};
 	static const int32_t counts[3][3] = {{1, 2, 3}, {2, 1, 3}, {3, 1, 2}};
 	static const float by[] = {1, 16, 256};
-	struct groups groups = make_groups(seat, 1);
+	struct quad_groups groups = quad_make_groups(seat, 1);
 	struct shunt_exchange_config config = plain_config(3, 1, 1);
 	int32_t p = seat->rank;
 	struct plain plain;
@@ -183,7 +90,7 @@ static void gather_three_of_one(struct seat *seat)
 	SEAT_OK(seat, plain_try_combine(&plain, &by[p]));
 	plain_expect_sums(&plain, (const float[]){273, 273, 273});
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void three_tp_ranks_of_one_ep_rank_each_work(void **state)
@@ -207,7 +114,7 @@ static void gather_three_by_two(struct seat *seat)
 		{1, 2, 1, 2, 0, 0}, {0, 0, 0, 0, 1, 2}};
 	static const int32_t tp_counts[2][3] = {{2, 0, 2}, {0, 2, 0}};
 	static const float by[] = {1, 1, 16, 16, 256, 256};
-	struct groups groups = make_groups(seat, 2);
+	struct quad_groups groups = quad_make_groups(seat, 2);
 	struct shunt_exchange_config config = plain_config(1, 1, 2);
 	int32_t me = seat->rank;
 	int32_t id = me / 2 == 1;
@@ -225,7 +132,7 @@ static void gather_three_by_two(struct seat *seat)
 	SEAT_OK(seat, plain_try_combine(&plain, &by[me]));
 	plain_expect_sums(&plain, (const float[]){273});
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void three_by_two_counts_of_other_groups_restart_from_zero(void **state)
@@ -237,22 +144,22 @@ static void three_by_two_counts_of_other_groups_restart_from_zero(void **state)
 /* Only one EP group has tokens. */
 static void gather_from_one_group(struct seat *seat)
 {
-	struct groups groups = make_groups(seat, 2);
-	struct shunt_exchange_config config = config_of(&groups);
+	struct quad_groups groups = quad_make_groups(seat, 2);
+	struct shunt_exchange_config config = quad_config(&groups);
 	struct plain plain;
 
 	plain_init(&plain, seat, groups.ep, &config);
-	plain_bring(&plain, seat->rank < 2 ? 1 : 0, ids[seat->rank]);
+	plain_bring(&plain, seat->rank < 2 ? 1 : 0, quad_ids[seat->rank]);
 	plain_dispatch(&plain);
 	if (seat->rank % 2 == 0)
 		plain_expect_rows(&plain,
 			ROWS_LIST({0, 0, 0, 0}, {1, 1, 0, 0}, {1, 1, 0, 1}));
 	else
 		plain_expect_rows(&plain, ROWS_LIST({0, 0, 0, 1}));
-	SEAT_OK(seat, plain_try_combine(&plain, factors[seat->rank]));
-	plain_expect_sums(&plain, sums[seat->rank]);
+	SEAT_OK(seat, plain_try_combine(&plain, quad_factors[seat->rank]));
+	plain_expect_sums(&plain, quad_sums[seat->rank]);
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void an_ep_group_without_tokens_still_serves_the_others(void **state)
@@ -264,14 +171,14 @@ static void an_ep_group_without_tokens_still_serves_the_others(void **state)
 /* A TP group of one is no TP. */
 static void gather_alone(struct seat *seat)
 {
-	struct groups groups = make_groups(seat, seat->num_ranks);
-	struct shunt_exchange_config config = config_of(&groups);
+	struct quad_groups groups = quad_make_groups(seat, seat->num_ranks);
+	struct shunt_exchange_config config = quad_config(&groups);
 	struct plain plain;
 
-	dispatch(&plain, seat, &groups, &config);
+	quad_dispatch(&plain, seat, &groups, &config);
 	SEAT_CHECK(seat, !plain.out.tp_recv_counts, "tp_recv_counts");
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void a_tp_group_of_one_is_no_tp(void **state)
@@ -287,7 +194,7 @@ static void gather_shared(struct seat *seat)
 {
 	static const int32_t id[] = {0};
 	static const float by[4] = {1, 16, 2, 32};
-	struct groups groups = make_groups(seat, 2);
+	struct quad_groups groups = quad_make_groups(seat, 2);
 	struct shunt_exchange_config config = plain_config(1, 1, 1);
 	int32_t k = seat->rank % 2 == 0;
 	struct plain plain;
@@ -310,7 +217,7 @@ static void gather_shared(struct seat *seat)
 	SEAT_OK(seat, plain_try_combine(&plain, &by[seat->rank]));
 	plain_expect_sums(&plain, (const float[]){1 + 16 + 2 + 32});
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void shared_experts_and_alignment_are_once_per_expert(void **state)
@@ -322,20 +229,20 @@ static void shared_experts_and_alignment_are_once_per_expert(void **state)
 /* M = 8 by default: two groups of two ranks with two tokens. */
 static void gather_padded(struct seat *seat)
 {
-	struct groups groups = make_groups(seat, 2);
-	struct shunt_exchange_config config = config_of(&groups);
+	struct quad_groups groups = quad_make_groups(seat, 2);
+	struct shunt_exchange_config config = quad_config(&groups);
 	struct plain plain;
 
 	config.layout = SHUNT_LAYOUT_PADDED;
-	dispatch(&plain, seat, &groups, &config);
+	quad_dispatch(&plain, seat, &groups, &config);
 	plain_expect_i64(seat, "expert_first_row", plain.out.expert_first_row,
 		I64_LIST(0, 8));
 	plain_expect_i64(
 		seat, "extent_rows", &plain.out.extent_rows, I64_LIST(16));
-	SEAT_OK(seat, plain_try_combine(&plain, factors[seat->rank]));
-	plain_expect_sums(&plain, sums[seat->rank]);
+	SEAT_OK(seat, plain_try_combine(&plain, quad_factors[seat->rank]));
+	plain_expect_sums(&plain, quad_sums[seat->rank]);
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void padded_experts_have_room_for_all_groups(void **state)
@@ -347,8 +254,8 @@ static void padded_experts_have_room_for_all_groups(void **state)
 /* Scale and weight of a row tell whose it is: 100 * world rank + token. */
 static void gather_scales(struct seat *seat)
 {
-	struct groups groups = make_groups(seat, 2);
-	struct shunt_exchange_config config = config_of(&groups);
+	struct quad_groups groups = quad_make_groups(seat, 2);
+	struct shunt_exchange_config config = quad_config(&groups);
 	float base = 100.0f * (float)seat->rank;
 	float scales[] = {base, base + 1};
 	float weights[] = {base, base, base + 1, base + 1};
@@ -357,12 +264,12 @@ static void gather_scales(struct seat *seat)
 	config.x_scales_per_row = 1;
 	config.x_scale_dtype = SHUNT_DTYPE_F32;
 	plain_init(&plain, seat, groups.ep, &config);
-	plain_bring(&plain, tokens[seat->rank], ids[seat->rank]);
+	plain_bring(&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
 	plain.args.x_scales = scales;
 	plain.args.weights = weights;
 	plain_dispatch(&plain);
 	for (int64_t i = 0; i < plain.out.num_rows; i++) {
-		const struct plain_row *row = &own_first[seat->rank][i];
+		const struct plain_row *row = &quad_own_first[seat->rank][i];
 		float want = 100.0f * (float)row->seat + (float)row->token;
 
 		plain_expect_f32(seat, "scale",
@@ -371,7 +278,7 @@ static void gather_scales(struct seat *seat)
 			seat, "weight", plain.out.expand_weights + i, 1, &want);
 	}
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void scales_and_weights_follow_rows_through_the_tp_group(void **state)
@@ -382,16 +289,16 @@ static void scales_and_weights_follow_rows_through_the_tp_group(void **state)
 
 static void refer_across_groups(struct seat *seat)
 {
-	struct groups groups = make_groups(seat, 2);
-	struct shunt_exchange_config config = config_of(&groups);
+	struct quad_groups groups = quad_make_groups(seat, 2);
+	struct shunt_exchange_config config = quad_config(&groups);
 	struct shunt_reference references[16];
 	struct plain plain;
 
 	config.layout = SHUNT_LAYOUT_INDEXED;
-	dispatch(&plain, seat, &groups, &config);
+	quad_dispatch(&plain, seat, &groups, &config);
 	SEAT_OK(seat, shunt_dispatch_references(plain.handle, references));
 	for (int64_t i = 0; i < plain.out.num_rows; i++) {
-		const struct plain_row *row = &own_first[seat->rank][i];
+		const struct plain_row *row = &quad_own_first[seat->rank][i];
 
 		SEAT_CHECK(seat,
 			references[i].tp_rank == row->seat / 2 &&
@@ -400,7 +307,7 @@ static void refer_across_groups(struct seat *seat)
 			references[i].rank, references[i].tp_rank);
 	}
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void references_name_the_ep_group_that_a_row_came_from(void **state)
@@ -415,30 +322,32 @@ static void references_name_the_ep_group_that_a_row_came_from(void **state)
 static void refuse(struct seat *seat)
 {
 	static const int32_t bad[] = {0, 4};
-	struct groups groups = make_groups(seat, 2);
-	struct shunt_exchange_config config = config_of(&groups);
+	struct quad_groups groups = quad_make_groups(seat, 2);
+	struct shunt_exchange_config config = quad_config(&groups);
 	struct plain plain;
 
 	plain_init(&plain, seat, groups.ep, &config);
 	for (int i = 0; i < 3; i++) {
-		plain_bring(&plain, 1, seat->rank == 3 ? bad : ids[seat->rank]);
+		plain_bring(&plain, 1,
+			seat->rank == 3 ? bad : quad_ids[seat->rank]);
 		SEAT_STATUS(seat,
 			seat->rank == 3 ? SHUNT_INVALID : SHUNT_PEER_REFUSED,
 			plain_try(&plain));
 		seat_message_has(seat, "expert_ids[0, 1] is 4");
 		if (seat->rank != 3)
 			seat_error_ranks(seat, 1 << 3);
-		plain_bring(&plain, tokens[seat->rank], ids[seat->rank]);
+		plain_bring(
+			&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
 		plain_dispatch(&plain);
-		expect_step(&plain, false);
+		quad_expect_step(&plain, false);
 	}
-	plain_bring(&plain, tokens[seat->rank], ids[seat->rank]);
+	plain_bring(&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
 	if (seat->rank < 2)
 		plain.args.weights = plain.x;
 	SEAT_STATUS(seat, SHUNT_MISMATCH, plain_try(&plain));
 	seat_message_has(seat, "weights");
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void a_refusal_or_weights_in_one_ep_group_reach_all(void **state)
@@ -450,23 +359,23 @@ static void a_refusal_or_weights_in_one_ep_group_reach_all(void **state)
 /* EP rank 0 gets six rows, three from each group. */
 static void overflow(struct seat *seat)
 {
-	struct groups groups = make_groups(seat, 2);
-	struct shunt_exchange_config config = config_of(&groups);
+	struct quad_groups groups = quad_make_groups(seat, 2);
+	struct shunt_exchange_config config = quad_config(&groups);
 	struct plain plain;
 
 	config.max_recv_rows = 5;
 	plain_init(&plain, seat, groups.ep, &config);
-	plain_bring(&plain, tokens[seat->rank], ids[seat->rank]);
+	plain_bring(&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
 	SEAT_STATUS(seat, SHUNT_CAPACITY, plain_try(&plain));
 	seat_message_has(seat, "6 rows");
 	seat_message_has(seat, "gives it 5");
-	plain_bring(&plain, seat->rank == 3 ? 0 : tokens[seat->rank],
-		ids[seat->rank]);
+	plain_bring(&plain, seat->rank == 3 ? 0 : quad_tokens[seat->rank],
+		quad_ids[seat->rank]);
 	plain_dispatch(&plain);
-	SEAT_OK(seat, plain_try_combine(&plain, factors[seat->rank]));
-	plain_expect_sums(&plain, sums[seat->rank]);
+	SEAT_OK(seat, plain_try_combine(&plain, quad_factors[seat->rank]));
+	plain_expect_sums(&plain, quad_sums[seat->rank]);
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void capacity_counts_the_rows_of_all_groups(void **state)
@@ -475,25 +384,68 @@ static void capacity_counts_the_rows_of_all_groups(void **state)
 	ranks_run_both(4, overflow, NULL);
 }
 
+/* World rank 3 gives its step up, or has a wrong combine. */
+static void spoil_combine(struct seat *seat)
+{
+	struct quad_groups groups = quad_make_groups(seat, 2);
+	struct shunt_exchange_config config = quad_config(&groups);
+	struct plain plain;
+
+	plain_init(&plain, seat, groups.ep, &config);
+	for (int i = 0; i < 6; i++) {
+		enum shunt_status expected = SHUNT_PEER_REFUSED;
+
+		plain_bring(
+			&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
+		plain_dispatch(&plain);
+		if (i % 3 == 2) {
+			quad_expect_step(&plain, false);
+			continue;
+		}
+		if (seat->rank == 3 && i % 3 == 0) {
+			shunt_handle_destroy(plain.handle);
+			continue;
+		}
+		if (seat->rank == 3) {
+			plain.combine.out = NULL;
+			expected = SHUNT_NULL_ARGUMENT;
+		}
+		SEAT_STATUS(seat, expected,
+			plain_try_combine(&plain, quad_factors[seat->rank]));
+		if (seat->rank != 3)
+			seat_error_ranks(seat, 1 << 3);
+	}
+	plain_fini(&plain);
+	quad_drop_groups(&groups);
+}
+
+static void a_combine_that_one_rank_spoils_is_refused_in_all_ep_groups(
+	void **state)
+{
+	(void)state;
+	ranks_run_both(4, spoil_combine, NULL);
+}
+
 /* World rank 3 dies: also for EP group 0, where it is not one of the ranks. */
 static void lose(struct seat *seat)
 {
-	struct groups groups = make_groups(seat, 2);
-	struct shunt_exchange_config config = config_of(&groups);
+	struct quad_groups groups = quad_make_groups(seat, 2);
+	struct shunt_exchange_config config = quad_config(&groups);
 	struct plain plain;
 
-	dispatch(&plain, seat, &groups, &config);
-	expect_step(&plain, false);
+	quad_dispatch(&plain, seat, &groups, &config);
+	quad_expect_step(&plain, false);
 	seat_barrier(seat);
 	if (seat->rank == 3)
 		kill(getpid(), SIGKILL);
 	for (int i = 0; i < 2; i++) {
-		plain_bring(&plain, tokens[seat->rank], ids[seat->rank]);
+		plain_bring(
+			&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
 		SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
 		seat_error_ranks(seat, 1 << 3);
 	}
 	plain_fini(&plain);
-	drop_groups(&groups);
+	quad_drop_groups(&groups);
 }
 
 static void a_rank_that_dies_is_lost_to_all_ep_groups(void **state)
@@ -506,200 +458,6 @@ static void a_rank_that_dies_is_lost_to_all_ep_groups(void **state)
 
 	(void)state;
 	ranks_run(&plan, lose);
-}
-
-/* ---- creation --------------------------------------------------------- */
-
-static void ask_for_room(struct seat *seat)
-{
-	struct groups groups = make_groups(seat, 1);
-	struct shunt_exchange_config config = plain_config(8, 3, 10);
-	struct shunt_exchange_sizes sizes = SHUNT_EXCHANGE_SIZES_INIT;
-
-	/* Three groups of five: experts in pairs. */
-	config.tp_group = groups.tp;
-	config.expert_alignment = 4;
-	SEAT_OK(seat, shunt_exchange_query(&config, 1, 5, &sizes));
-	SEAT_CHECK(seat, sizes.worst_rows == 3 * 5 * 8 * 3 + 2 * 3, "%d rows",
-		(int)sizes.worst_rows);
-	config.layout = SHUNT_LAYOUT_PADDED;
-	SEAT_OK(seat, shunt_exchange_query(&config, 1, 5, &sizes));
-	SEAT_CHECK(seat, sizes.worst_rows == 2 * 3 * 5 * 8, "%d rows",
-		(int)sizes.worst_rows);
-	drop_groups(&groups);
-}
-
-static void query_adds_up_the_tp_group_and_aligns_once_per_expert(void **state)
-{
-	(void)state;
-	ranks_run_both(3, ask_for_room, NULL);
-}
-
-/* What one rank, or one EP group, has otherwise. */
-struct tp_fault {
-	const char *words[2];
-	enum shunt_status own, others;
-	uint32_t ranks; /* bit w: world rank w has it */
-	void (*apply)(struct shunt_exchange_config *config);
-};
-
-static void no_hidden(struct shunt_exchange_config *config)
-{
-	config->hidden = 0;
-}
-
-static void elastic_too(struct shunt_exchange_config *config)
-{
-	config->elastic = true;
-}
-
-static void seven_tokens(struct shunt_exchange_config *config)
-{
-	config->max_tokens = 7;
-}
-
-static void rank_order(struct shunt_exchange_config *config)
-{
-	config->tp_rank_order = true;
-}
-
-static void backwards(struct shunt_exchange_config *config)
-{
-	static const int32_t map[] = {1, 1, 0, 0};
-
-	config->expert_rank = map;
-}
-
-static void no_tp(struct shunt_exchange_config *config)
-{
-	config->tp_group = NULL;
-}
-
-static const struct tp_fault tp_faults[] = {
-	{{"hidden", "0"}, SHUNT_INVALID, SHUNT_PEER_REFUSED, 1 << 3, no_hidden},
-	{{"hidden", "0"}, SHUNT_INVALID, SHUNT_PEER_REFUSED, 1 << 0, no_hidden},
-	{{"elastic", "tp_group"}, SHUNT_UNSUPPORTED, SHUNT_PEER_REFUSED, 1 << 2,
-		elastic_too},
-	{{"max_tokens", "7"}, SHUNT_MISMATCH, SHUNT_MISMATCH, 3 << 2,
-		seven_tokens},
-	{{"tp_rank_order", "1"}, SHUNT_MISMATCH, SHUNT_MISMATCH, 3 << 2,
-		rank_order},
-	{{"tp_rank_order", "1"}, SHUNT_MISMATCH, SHUNT_MISMATCH, 5, rank_order},
-	{{"placement", ""}, SHUNT_MISMATCH, SHUNT_MISMATCH, 3, backwards},
-	{{"tp_group", "2"}, SHUNT_MISMATCH, SHUNT_MISMATCH, 5, no_tp},
-};
-
-static void err(struct seat *seat)
-{
-	struct groups groups = make_groups(seat, 2);
-	struct shunt_exchange_config config;
-	struct shunt_exchange *exchange;
-	struct plain plain;
-
-	for (size_t i = 0; i < sizeof(tp_faults) / sizeof(*tp_faults); i++) {
-		const struct tp_fault *fault = &tp_faults[i];
-		bool has_it = fault->ranks >> seat->rank & 1;
-
-		seat_label(seat, "%s, fault %zu: ", fault->words[0], i);
-		config = config_of(&groups);
-		if (has_it)
-			fault->apply(&config);
-		SEAT_STATUS(seat, has_it ? fault->own : fault->others,
-			shunt_exchange_create(
-				seat->world, groups.ep, &config, &exchange));
-		seat_message_has(seat, fault->words[0]);
-		seat_message_has(seat, fault->words[1]);
-	}
-	seat_label(seat, "afterwards: ");
-	config = config_of(&groups);
-	dispatch(&plain, seat, &groups, &config);
-	expect_step(&plain, false);
-	plain_fini(&plain);
-	drop_groups(&groups);
-}
-
-static void what_is_wrong_or_differs_in_one_ep_group_is_told_to_all(
-	void **state)
-{
-	(void)state;
-	ranks_run_both(4, err, NULL);
-}
-
-/* A wrong TP group: its members in order, ended by -1. */
-struct misfit {
-	const char *what;
-	int32_t num_ranks, tp_size;
-	int32_t groups[3][4];
-};
-
-static void misfit(struct seat *seat)
-{
-	const struct misfit *how = seat->context;
-	struct groups groups = make_groups(seat, how->num_ranks);
-	struct shunt_exchange_config config = config_of(&groups);
-	struct shunt_group *wrong = NULL;
-	struct shunt_exchange *exchange;
-	struct plain plain;
-
-	seat_label(seat, "%s: ", how->what);
-	for (int g = 0; g < how->num_ranks; g++)
-		for (int i = 0; i < how->tp_size; i++)
-			if (how->groups[g][i] == seat->rank)
-				SEAT_OK(seat,
-					shunt_group_create(seat->world,
-						how->groups[g], how->tp_size,
-						"wrong", 0, &wrong));
-	config.tp_group = wrong;
-	config.deadline_ns = 5000000000;
-	SEAT_STATUS(seat, SHUNT_MISMATCH,
-		shunt_exchange_create(
-			seat->world, groups.ep, &config, &exchange));
-	seat_message_has(seat, "TP group");
-	config.tp_group = groups.tp;
-	plain_init(&plain, seat, groups.ep, &config);
-	plain_pass(&plain);
-	plain_fini(&plain);
-	shunt_group_destroy(wrong);
-	drop_groups(&groups);
-}
-
-static void tp_groups_that_do_not_fit_together_are_a_mismatch_on_all(
-	void **state)
-{
-	static const struct misfit misfits[] = {
-		{"groups cross", 2, 2, {{0, 3}, {1, 2}}},
-		{"one is upside down", 2, 2, {{0, 2}, {3, 1}}},
-		{"a group inside an EP group", 2, 2, {{0, 1}, {2, 3}}},
-		{"cross in two of three groups", 2, 3, {{0, 2, 4}, {1, 5, 3}}},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(misfits) / sizeof(*misfits); i++)
-		ranks_run_both(misfits[i].num_ranks * misfits[i].tp_size,
-			misfit, &misfits[i]);
-}
-
-static void use_the_group_twice(struct seat *seat)
-{
-	struct groups groups = make_groups(seat, 2);
-	struct shunt_exchange_config config = config_of(&groups);
-	struct shunt_exchange *exchange;
-
-	config.tp_group = groups.ep;
-	for (int i = 0; i < 2; i++) {
-		SEAT_STATUS(seat, SHUNT_INVALID,
-			shunt_exchange_create(
-				seat->world, groups.ep, &config, &exchange));
-		seat_message_has(seat, i == 0 ? "tp_group" : "hidden");
-		config.hidden = 0;
-	}
-	drop_groups(&groups);
-}
-
-static void the_exchange_s_own_group_as_tp_group_is_invalid(void **state)
-{
-	(void)state;
-	ranks_run_both(2, use_the_group_twice, NULL);
 }
 
 int main(void)
@@ -723,15 +481,9 @@ int main(void)
 		cmocka_unit_test(
 			a_refusal_or_weights_in_one_ep_group_reach_all),
 		cmocka_unit_test(capacity_counts_the_rows_of_all_groups),
+		cmocka_unit_test(
+			a_combine_that_one_rank_spoils_is_refused_in_all_ep_groups),
 		cmocka_unit_test(a_rank_that_dies_is_lost_to_all_ep_groups),
-		cmocka_unit_test(
-			query_adds_up_the_tp_group_and_aligns_once_per_expert),
-		cmocka_unit_test(
-			what_is_wrong_or_differs_in_one_ep_group_is_told_to_all),
-		cmocka_unit_test(
-			tp_groups_that_do_not_fit_together_are_a_mismatch_on_all),
-		cmocka_unit_test(
-			the_exchange_s_own_group_as_tp_group_is_invalid),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
