@@ -624,6 +624,36 @@ static void a_token_whose_experts_are_all_gone_comes_back_as_zeros(void **state)
 	ranks_run_both(3, lose_all_choices, NULL);
 }
 
+/* No experts of ranks at all, before and after. */
+static void copy_only(struct seat *seat)
+{
+	static const int32_t table[] = {1, 2, 0, 0, 0, -1, 1, 0, 2, -1};
+	struct shunt_exchange_config config = plain_config(1, 1, 0);
+	struct plain plain;
+
+	config.elastic = true;
+	config.num_copy_experts = 1;
+	plain_init(&plain, seat, NULL, &config);
+	for (int i = 0; i < 4; i++) {
+		if (i > 1 && seat->rank == 1)
+			break;
+		bring(&plain, 1, (const int32_t[]){0}, i > 1 ? table : NULL);
+		plain_dispatch(&plain);
+		plain.combine.ori_x = plain.x;
+		SEAT_OK(seat, plain_try_combine(&plain, NULL));
+		plain_expect_sums(&plain, (const float[]){1});
+		seat_barrier(seat);
+	}
+	seat_barrier(seat);
+	plain_fini(&plain);
+}
+
+static void special_experts_alone_survive_a_table(void **state)
+{
+	(void)state;
+	ranks_run_both(3, copy_only, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -646,6 +676,7 @@ int main(void)
 			survivors_of_a_broken_step_make_another_group_and_exchange),
 		cmocka_unit_test(
 			a_token_whose_experts_are_all_gone_comes_back_as_zeros),
+		cmocka_unit_test(special_experts_alone_survive_a_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -265,6 +265,44 @@ rows_are_there_from_finish_to_combine_and_references_of_indexed_only(
 	ranks_run_both(PAIR_RANKS, ask_for_rows, NULL);
 }
 
+/* Experts that are fed one by one still have to see their rows. */
+static void ask_while_feeding(struct seat *seat)
+{
+	struct shunt_exchange_config config = pair_config(SHUNT_LAYOUT_INDEXED);
+	static const float ones[6] = {1, 1, 1, 1, 1, 1};
+	const float *factors = pair_factors[seat->rank];
+	const void *rows[12];
+	struct plain plain;
+
+	pair_dispatch(&plain, seat, &config);
+	plain.combine.feed = true;
+	plain.combine.weights = ones;
+	SEAT_OK(seat, shunt_combine_start(plain.handle, &plain.combine));
+	for (int l = 1; l >= 0; l--) {
+		int64_t first = plain.out.expert_first_row[l];
+		int64_t count = plain.out.expert_token_nums[l];
+		float y[12][PLAIN_HIDDEN];
+
+		if (count == 0)
+			continue;
+		SEAT_OK(seat, shunt_dispatch_rows(plain.handle, rows));
+		for (int64_t i = 0; i < count; i++)
+			for (int h = 0; h < PLAIN_HIDDEN; h++)
+				y[i][h] = factors[l] *
+					  ((const float *)rows[first + i])[h];
+		SEAT_OK(seat, shunt_combine_feed(plain.handle, l, y, 0));
+	}
+	SEAT_OK(seat, shunt_combine_finish(plain.handle, 0));
+	plain_expect_sums(&plain, pair_sums[seat->rank]);
+	plain_fini(&plain);
+}
+
+static void experts_that_are_fed_one_by_one_can_ask_for_their_rows(void **state)
+{
+	(void)state;
+	ranks_run_both(PAIR_RANKS, ask_while_feeding, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +318,8 @@ int main(void)
 			a_source_that_leads_outside_is_a_peer_fault_that_names_it),
 		cmocka_unit_test(
 			rows_are_there_from_finish_to_combine_and_references_of_indexed_only),
+		cmocka_unit_test(
+			experts_that_are_fed_one_by_one_can_ask_for_their_rows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
