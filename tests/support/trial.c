@@ -294,19 +294,6 @@ static void spoil_inputs(struct trial *step)
 		own->mask == SHUNT_MASK_CHOICES ? choices : tokens);
 }
 
-/* Where each row of an indexed dispatch lies; the caller frees it. */
-static const void **find_rows(struct seat *seat, struct trial *step)
-{
-	const void **rows;
-
-	if (step->job.config.layout != SHUNT_LAYOUT_INDEXED)
-		return NULL;
-	rows = calloc((size_t)step->out.extent_rows + 1, sizeof(*rows));
-	SEAT_CHECK(seat, rows != NULL, "no memory");
-	SEAT_OK(seat, shunt_dispatch_rows(step->handle, rows));
-	return rows;
-}
-
 void trial_check_dispatch(struct seat *seat, struct trial *step)
 {
 	const void **rows;
@@ -316,7 +303,7 @@ void trial_check_dispatch(struct seat *seat, struct trial *step)
 		check_number("extent_rows", step->expected.extent_rows,
 			step->out.extent_rows, why),
 		"dispatch of step %" PRId64 ": %s", step->rule.step, why);
-	rows = find_rows(seat, step);
+	rows = trial_find_rows(seat, step);
 	SEAT_CHECK(seat,
 		check_received(&step->job, &step->expected, &step->out, rows,
 			step->args.prefix_token_nums, why),

@@ -62,6 +62,12 @@ void trial_weights(const struct trial_rule *rule, const struct input_key *key,
 /* Rows of smooth and static scales: one per expert, shared ones too. */
 int64_t trial_scale_rows(const struct shunt_exchange_config *config);
 
+/* ---- trial_indexed.c -------------------------------------------------- */
+
+/* Where each row of an indexed dispatch lies, its references checked; NULL in
+ * other layouts. The caller frees it. */
+const void **trial_find_rows(struct seat *seat, struct trial *step);
+
 /* ---- trial_combine.c -------------------------------------------------- */
 
 /* Fills combine's arguments and what is expected of it. */
