@@ -98,11 +98,16 @@ static enum shunt_scale_form form_of(
 quant_row_fn *quant_row_kernel(enum shunt_quant quant,
 	enum shunt_scale_form form, enum shunt_dtype dtype)
 {
+	/* Rows that are only copied may be of types that tables do not have. */
+	if (quant == SHUNT_QUANT_NONE)
+		return NULL;
 	return quant_kernels()->row[quant][form_of(quant, form)][dtype];
 }
 
 quant_codes_fn *quant_codes_kernel(enum shunt_quant quant,
 	enum shunt_scale_form form, enum shunt_dtype dtype)
 {
+	if (quant == SHUNT_QUANT_NONE)
+		return NULL;
 	return quant_kernels()->back[quant][form_of(quant, form)][dtype];
 }
