@@ -136,6 +136,36 @@ static bool step_can_be(struct shunt_exchange *exchange, struct step *step)
 	return place_rows(exchange, step);
 }
 
+/* Who waits for a rank that the others' table has left out waits in vain: with
+ * elastic, the first head with another table ends the step. Its slot drains
+ * later. */
+static void look_for_other_tables(
+	struct shunt_exchange *exchange, struct step *step)
+{
+	const struct view *view = step->view;
+	const struct step_head *own =
+		exchange_head(exchange, exchange->rank, step);
+
+	if (!exchange_shape(exchange)->elastic)
+		return;
+	for (int32_t i = step->cursor + 1; i < view->num_members; i++) {
+		int32_t member = view->members[i];
+		struct step_head head;
+
+		if (!step_has_signal(exchange, step, member) ||
+			step_signal_code(exchange, step, member) != SIGNAL_OK)
+			continue;
+		head.table = exchange_head(exchange, member, step)->table;
+		head.cached = own->cached;
+		if (!heads_agree(exchange, step, member, &head)) {
+			step_end_early(step);
+			return;
+		}
+	}
+	if (step->failure.status == SHUNT_MISMATCH)
+		step_end_early(step);
+}
+
 /* STEP_COUNTING: takes in the counts of every rank, then writes the rows. A
  * step that cannot be ends here, but no sooner than all have announced it:
  * until then others may still read this rank's last ROWS line. */
@@ -145,8 +175,10 @@ static void advance_counts(struct shunt_exchange *exchange, struct step *step)
 
 	for (; step->cursor < view->num_members; step->cursor++) {
 		if (!step_has_signal(
-			    exchange, step, view->members[step->cursor]))
+			    exchange, step, view->members[step->cursor])) {
+			look_for_other_tables(exchange, step);
 			return;
+		}
 		take_counts(exchange, step, step->cursor);
 	}
 	if (!step_can_be(exchange, step)) {

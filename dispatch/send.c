@@ -309,22 +309,37 @@ static struct sender sender_of(
 	};
 }
 
-static void count_sent(const struct sender *sender)
+/* Rows of a token that are written: one per place and TP rank, or with INDEXED
+ * one per place, or one. */
+static int64_t rows_written(
+	const struct sender *sender, int64_t num_places, bool vary)
+{
+	if (!sender->indexed)
+		return num_places * sender->shape->tp_size;
+	return vary ? num_places : num_places > 0;
+}
+
+static void count_sent(const struct sender *sender, bool vary)
 {
 	struct shunt_stats *now = &sender->exchange->counters.now;
 	const struct shape *shape = sender->shape;
-	int64_t places = sender->route->num_tokens * shape->num_sends;
+	const int32_t *unit = sender->route->unit;
 	int64_t beside =
 		sender->scale_bytes + (shape->format.has_row_scale ? 4 : 0);
-	int64_t rows = 0;
+	int64_t sent = 0;
+	int64_t written = 0;
 
-	for (int64_t at = 0; at < places; at++)
-		rows += sender->route->unit[at] >= 0;
-	rows *= shape->tp_size;
-	now->sent_rows += rows;
-	now->dispatch_bytes += rows * beside;
-	if (!sender->indexed)
-		now->dispatch_bytes += rows * shape->format.row_bytes;
+	for (int64_t t = 0; t < sender->route->num_tokens; t++) {
+		int64_t places = 0;
+
+		for (int64_t k = 0; k < shape->num_sends; k++)
+			places += *unit++ >= 0;
+		sent += places * shape->tp_size;
+		written += rows_written(sender, places, vary);
+	}
+	now->sent_rows += sent;
+	now->dispatch_bytes +=
+		sent * beside + written * shape->format.row_bytes;
 }
 
 void send_rows(struct shunt_exchange *exchange, struct step *step)
@@ -340,6 +355,6 @@ void send_rows(struct shunt_exchange *exchange, struct step *step)
 		else
 			send_token(&sender, t);
 	fpenv_leave(&caller);
-	count_sent(&sender);
+	count_sent(&sender, vary);
 	exchange->work_ns += clock_now() - from;
 }

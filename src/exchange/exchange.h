@@ -96,6 +96,7 @@ struct step {
 	bool is_counted; /* in the statistics */
 	struct failure failure;
 	enum signal_code refusal; /* STEP_DRAINING: how the step ended */
+	bool drains;              /* STEP_FAILED before all had announced it */
 	struct quant_tally tally;
 	int64_t dropped;
 

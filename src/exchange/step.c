@@ -168,6 +168,8 @@ static enum shunt_status wait_step(struct shunt_exchange *exchange,
 	return status;
 }
 
+static void step_end_or_drain(struct step *step);
+
 /* Takes what the step failed with; it is over. */
 static enum shunt_status take_failure(
 	struct shunt_exchange *exchange, struct step *step)
@@ -176,7 +178,7 @@ static enum shunt_status take_failure(
 	if (step->failure.rank >= 0)
 		error_add_rank(step->failure.rank);
 	exchange->counters.now.failed_steps++;
-	step_end(step);
+	step_end_or_drain(step);
 	return step->failure.status;
 }
 
@@ -314,8 +316,24 @@ enum shunt_status step_claim(struct shunt_exchange *exchange,
 	step->dropped = 0;
 	step->y_is_announced = false;
 	step->is_counted = false;
+	step->drains = false;
 	*out = step;
 	return SHUNT_OK;
+}
+
+void step_end_early(struct step *step)
+{
+	step->state = STEP_FAILED;
+	step->drains = true;
+	step->advance = NULL;
+}
+
+static void step_end_or_drain(struct step *step)
+{
+	if (step->drains)
+		drain(step, SIGNAL_GIVEN_UP);
+	else
+		step_end(step);
 }
 
 void step_end(struct step *step)
@@ -411,7 +429,7 @@ void step_give_up(struct shunt_exchange *exchange, struct step *step)
 		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
 	if (step->state == STEP_COMBINING)
 		release_readers(exchange, step);
-	step_end(step);
+	step_end_or_drain(step);
 }
 
 bool step_collect(struct shunt_exchange *exchange, struct step *step,

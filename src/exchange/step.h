@@ -91,6 +91,10 @@ bool step_collect(struct shunt_exchange *exchange, struct step *step,
 /* Ends the waiting of a step that failed; its finish will tell. */
 void step_end_failed(struct shunt_exchange *exchange, struct step *step);
 
+/* The same before all have announced the step: its finish tells at once, and
+ * its slot drains then. */
+void step_end_early(struct step *step);
+
 /* Ends a step; its slot is free. */
 void step_end(struct step *step);
 
