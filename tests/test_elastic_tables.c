@@ -197,7 +197,7 @@ struct disagreement {
 	const char *what;
 	const int32_t *tables[RANKS];
 	uint32_t present; /* bit r: rank r calls */
-	int times;        /* in a row; 0: 3 */
+	int times;        /* in a row */
 };
 
 static void disagree(struct seat *seat)
@@ -208,7 +208,7 @@ static void disagree(struct seat *seat)
 
 	seat_label(seat, "%s: ", how->what);
 	plain_init(&plain, seat, NULL, &config);
-	for (int i = 0; i < (how->times ? how->times : 3); i++) {
+	for (int i = 0; i < how->times; i++) {
 		seat_barrier(seat);
 		if (!(how->present >> seat->rank & 1))
 			continue;
@@ -231,10 +231,11 @@ static void disagree(struct seat *seat)
 static void tables_that_differ_are_a_mismatch_on_all(void **state)
 {
 	static const struct disagreement all[] = {
-		{"some have none", {NULL, NULL, without_1, without_1}, 15},
-		{"two pairs", {without_3, without_3, without_1, without_1}, 15},
+		{"some have none", {NULL, NULL, without_1, without_1}, 15, 3},
+		{"two pairs", {without_3, without_3, without_1, without_1}, 15,
+			3},
 		{"another order",
-			{without_1, NULL, without_1, without_1_turned}, 13},
+			{without_1, NULL, without_1, without_1_turned}, 13, 3},
 		/* Ranks 0 or 3 wait for rank 1, which does not come. */
 		{"the first has none", {NULL, NULL, without_1, without_1}, 13,
 			1},
