@@ -193,6 +193,8 @@ SHUNT_EXPORT enum shunt_status shunt_exchange_query(
  * NO_MEMORY (names needed and available; the others get PEER_REFUSED);
  * TIMEOUT and PEER_LOST (the group can make no further exchanges: STATE from
  * then on; make another group, under another name); STATE.
+ * A rank whose config cannot be read, or lacks the tp_group that others have,
+ * cannot be heard of in the other EP groups: those get TIMEOUT.
  */
 SHUNT_EXPORT enum shunt_status shunt_exchange_create(struct shunt_world *world,
 	struct shunt_group *group, const struct shunt_exchange_config *config,
