@@ -42,13 +42,17 @@ static void advance_read(struct shunt_exchange *exchange, struct step *step)
 	step->state = STEP_COMBINED;
 }
 
-/* All rows can be read where scratch.row_places says. */
-static void sum_up(struct shunt_exchange *exchange, struct step *step)
+/* All rows can be read where scratch.row_places says; `recheck`: some lie in a
+ * caller's memory. */
+static void sum_up(
+	struct shunt_exchange *exchange, struct step *step, bool recheck)
 {
 	int64_t from = clock_now();
 
 	tokens_sum(exchange, step);
 	exchange->work_ns += clock_now() - from;
+	if (recheck && !reach_recheck(exchange, step, 0, 1))
+		return;
 	world_beat(exchange->world, BEAT_COMBINE_DONE, step->epoch);
 	if (step->y_is_announced)
 		step_await(step, PHASE_READ, advance_read);
@@ -62,11 +66,12 @@ static void advance_travel(struct shunt_exchange *exchange, struct step *step)
 	if (!step_collect(exchange, step, exchange_note))
 		return;
 	reach_locate_travel(exchange, step);
-	sum_up(exchange, step);
+	sum_up(exchange, step, false);
 }
 
 /* With TP: own rows of the own EP group, summed over the TP group. */
-static bool reduce(struct shunt_exchange *exchange, struct step *step)
+static bool reduce(
+	struct shunt_exchange *exchange, struct step *step, bool recheck)
 {
 	const struct view *view = step->view;
 	int64_t from = clock_now();
@@ -75,7 +80,8 @@ static bool reduce(struct shunt_exchange *exchange, struct step *step)
 		return false;
 	rows_reduce(exchange, step);
 	exchange->work_ns += clock_now() - from;
-	return true;
+	return !recheck ||
+	       reach_recheck(exchange, step, view->rank, view->num_ranks);
 }
 
 /* Waits for the results of every rank. */
@@ -87,14 +93,16 @@ static void advance_results(struct shunt_exchange *exchange, struct step *step)
 		!reach_agree(exchange, step, &any_announced))
 		return;
 	if (has_tp(exchange)) {
-		if (!reduce(exchange, step))
+		if (!reduce(exchange, step, any_announced))
 			return;
 		step_signal(exchange, step, PHASE_TRAVEL, SIGNAL_OK);
 		step_await(step, PHASE_TRAVEL, advance_travel);
 	} else {
 		if (!reach_locate_rows(exchange, step))
 			return;
-		sum_up(exchange, step);
+		sum_up(exchange, step, any_announced);
+		if (step->state == STEP_FAILED)
+			return;
 	}
 	if (any_announced)
 		step_signal(exchange, step, PHASE_READ, SIGNAL_OK);

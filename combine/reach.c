@@ -1,6 +1,7 @@
 /* Where rows of other ranks are read; see reach.h. */
 #include "combine/reach.h"
 
+#include "base/order.h"
 #include "exchange/step.h"
 #include "memory/segment.h"
 
@@ -169,4 +170,26 @@ void reach_locate_travel(struct shunt_exchange *exchange, struct step *step)
 			exchange->layouts[rank].travel_off, step);
 		place->pitch = exchange_shape(exchange)->travel_bytes;
 	}
+}
+
+bool reach_recheck(struct shunt_exchange *exchange, struct step *step,
+	int32_t first, int32_t by)
+{
+	const struct view *view = step->view;
+	char name[48];
+
+	for (int32_t i = first; i < view->num_members; i += by) {
+		int32_t rank = view->members[i];
+		struct step_head *note = exchange_note(exchange, rank, step);
+
+		if (order_recheck(&note->withdrawn) != step->epoch)
+			continue;
+		step_fail(step, SHUNT_PEER_REFUSED, rank,
+			"%s gave step %llu up while its rows were read",
+			group_rank_text(exchange->group, rank, name),
+			(unsigned long long)step->epoch);
+		step_end_failed(exchange, step);
+		return false;
+	}
+	return true;
 }

@@ -36,4 +36,12 @@ bool reach_locate_rows(struct shunt_exchange *exchange, struct step *step);
 /* What the own EP group has made for travel. */
 void reach_locate_travel(struct shunt_exchange *exchange, struct step *step);
 
+/*
+ * Behind reading rows of members first, first + by, ...: were all of them there
+ * to the end? False if one took its y back meanwhile: the step has failed with
+ * PEER_REFUSED, and what was made of the rows is nothing.
+ */
+bool reach_recheck(struct shunt_exchange *exchange, struct step *step,
+	int32_t first, int32_t by);
+
 #endif

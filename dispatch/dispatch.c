@@ -11,6 +11,7 @@
 #include "dispatch/args.h"
 #include "dispatch/place.h"
 #include "dispatch/receive.h"
+#include "dispatch/revoke.h"
 #include "dispatch/route.h"
 #include "dispatch/send.h"
 #include "exchange/step.h"
@@ -102,7 +103,7 @@ static void take_head(
 	/* Kept, since the head may be of a later step by the time of use. */
 	step->vary[index] = (head.given & ROWS_VARY) != 0;
 	if (!head.cached)
-		route_absorb(exchange, step, index);
+		route_absorb(exchange, step, index, head.num_tokens);
 }
 
 /* Takes in what a member announced. The lowest that refuses, or is at fault,
@@ -136,6 +137,32 @@ static bool step_can_be(struct shunt_exchange *exchange, struct step *step)
 	return place_rows(exchange, step);
 }
 
+/* The step cannot be; all have announced it. */
+static void end_without_rows(struct shunt_exchange *exchange, struct step *step)
+{
+	step_signal(exchange, step, PHASE_ROWS, SIGNAL_GIVEN_UP);
+	step_end_failed(exchange, step);
+}
+
+/* Still STEP_COUNTING: waits for ranks that a table has left out while they were
+ * writing to the slot, then writes the rows. */
+static void advance_writers(struct shunt_exchange *exchange, struct step *step)
+{
+	if (revoke_is_pending(exchange, step))
+		return;
+	if (!revoke_begin_writing(exchange, step)) {
+		end_without_rows(exchange, step);
+		return;
+	}
+	world_beat(exchange->world, BEAT_DISPATCH_WRITE, step->epoch);
+	send_rows(exchange, step);
+	revoke_end_writing(exchange, step);
+	step->state = STEP_RECEIVING;
+	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
+	receive_padding(exchange, step);
+	step_await(step, PHASE_ROWS, advance_rows);
+}
+
 /* Who waits for a rank that the others' table has left out waits in vain: with
  * elastic, the first head with another table ends the step. Its slot drains
  * later. */
@@ -157,10 +184,9 @@ static void look_for_other_tables(
 			continue;
 		head.table = exchange_head(exchange, member, step)->table;
 		head.cached = own->cached;
-		if (!heads_agree(exchange, step, member, &head)) {
-			step_end_early(step);
-			return;
-		}
+		if (head.table != own->table &&
+			step->failure.status == SHUNT_OK)
+			heads_agree(exchange, step, member, &head);
 	}
 	if (step->failure.status == SHUNT_MISMATCH)
 		step_end_early(step);
@@ -182,17 +208,12 @@ static void advance_counts(struct shunt_exchange *exchange, struct step *step)
 		take_counts(exchange, step, step->cursor);
 	}
 	if (!step_can_be(exchange, step)) {
-		step_signal(exchange, step, PHASE_ROWS, SIGNAL_GIVEN_UP);
-		step_end_failed(exchange, step);
+		end_without_rows(exchange, step);
 		return;
 	}
-	world_beat(exchange->world, BEAT_DISPATCH_WRITE, step->epoch);
-	route_accept(exchange, step->route);
-	send_rows(exchange, step);
-	step->state = STEP_RECEIVING;
-	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
-	receive_padding(exchange, step);
-	step_await(step, PHASE_ROWS, advance_rows);
+	revoke_left_out(exchange, step->route);
+	step->advance = advance_writers;
+	advance_writers(exchange, step);
 }
 
 /* Keeps the weights, since the caller's may be gone at combine. */
@@ -355,6 +376,8 @@ static enum shunt_status finish(struct shunt_exchange *exchange,
 
 	if (status != SHUNT_OK)
 		return status;
+	/* Asked for once more, it waits for nothing. */
+	step->dispatch.performance_info = NULL;
 	count_received(exchange, step);
 	receive_fill(exchange, step, out);
 	return SHUNT_OK;

@@ -202,9 +202,9 @@ static enum shunt_status fail_reference(const struct shunt_exchange *exchange,
 /* A block of rows that its sender keeps. */
 struct kept_block {
 	const struct row_cursor *block;
-	int32_t member;        /* the sender */
-	bool vary;             /* it keeps a row per place, else per token */
-	const int32_t *source; /* of row 0 */
+	int32_t member; /* the sender */
+	bool vary;      /* it keeps a row per place, else per token */
+	const volatile int32_t *source; /* of row 0; a peer's: read once */
 };
 
 static struct kept_block kept_block_of(const struct shunt_exchange *exchange,

@@ -75,8 +75,14 @@ static enum shunt_status copy_route(struct shunt_exchange *exchange,
 		&exchange->routes[epoch % (uint64_t)shape->num_routes];
 	int64_t places;
 
+	if (args->cached.exchange == exchange->id && from->epoch == epoch &&
+		from != route && !from->is_placed)
+		return error_set(SHUNT_STATE,
+			"cached is step %llu, whose dispatch has not ended "
+			"well: finish it first (rank %d)",
+			(unsigned long long)epoch, exchange->rank);
 	if (args->cached.exchange != exchange->id || from->epoch != epoch ||
-		!from->is_placed || from == route)
+		from == route)
 		return error_set(SHUNT_STATE,
 			"cached is no step of this exchange whose routing is "
 			"kept: that of step %llu is asked for in step %llu, "
@@ -125,19 +131,6 @@ enum shunt_status route_begin(struct shunt_exchange *exchange,
 	if (status == SHUNT_OK && args_are_cached(args))
 		status = copy_route(exchange, args, route);
 	return status;
-}
-
-void route_accept(struct shunt_exchange *exchange, const struct route *route)
-{
-	const struct view *view = route->view;
-
-	if (!view->table || view->table == exchange->present.table)
-		return;
-	memset(exchange->left_out, 1,
-		(size_t)exchange_shape(exchange)->num_ranks);
-	for (int32_t r = 0; r < view->num_ranks; r++)
-		exchange->left_out[view->original[r]] = 0;
-	view_copy(&exchange->present, view);
 }
 
 /* ---- own choices ------------------------------------------------------ */
@@ -244,9 +237,9 @@ enum shunt_status route_count(
 	struct shunt_exchange *exchange, struct step *step)
 {
 	const struct shape *shape = exchange_shape(exchange);
-	uint32_t *counts = exchange_counts(exchange, exchange->rank, step);
-	size_t bytes = (size_t)shape->num_units * sizeof(*counts);
 	struct route *route = step->route;
+	uint32_t *counts = route->own_counts;
+	size_t bytes = (size_t)shape->num_units * sizeof(*counts);
 	int32_t *unit = route->unit;
 	enum shunt_status status;
 
@@ -270,6 +263,7 @@ enum shunt_status route_count(
 		route->active[t] = active;
 		unit += shape->num_sends;
 	}
+	memcpy(exchange_counts(exchange, exchange->rank, step), counts, bytes);
 	return SHUNT_OK;
 }
 
@@ -289,9 +283,9 @@ static bool shared_counts_are_sound(const struct shape *shape,
 	const struct view *view, int32_t source, int64_t num_tokens,
 	const uint32_t *counts)
 {
+	int32_t replicas = view_replicas(view, shape);
+
 	for (int32_t i = 0; i < view->num_shared_ranks; i++) {
-		int32_t replicas =
-			view->num_shared_ranks / (int32_t)shape->num_shared;
 		int32_t replica =
 			view_replica(view, shape, source, i / replicas);
 
@@ -349,8 +343,8 @@ static void note_blocks(
 			(int32_t)counts[mine[l]];
 }
 
-void route_absorb(
-	struct shunt_exchange *exchange, struct step *step, int32_t index)
+void route_absorb(struct shunt_exchange *exchange, struct step *step,
+	int32_t index, int64_t num_tokens)
 {
 	const struct shape *shape = exchange_shape(exchange);
 	const struct view *view = step->view;
@@ -370,8 +364,7 @@ void route_absorb(
 			"%s sent counts out of range in step %llu: %lld tokens "
 			"(must be 0 .. %lld), or more choices than they have",
 			group_rank_text(exchange->group, member, name),
-			(unsigned long long)step->epoch,
-			(long long)head.num_tokens,
+			(unsigned long long)step->epoch, (long long)num_tokens,
 			(long long)shape->max_tokens);
 		return;
 	}

@@ -30,14 +30,11 @@ enum shunt_status route_count(
 void route_clear(struct shunt_exchange *exchange, struct route *route);
 
 /*
- * Takes in the counts of member `index` of the view, in ascending order. What
- * the peer wrote is copied once, checked, then used. If it is not sound, the
- * step fails.
+ * Takes in the counts of member `index` of the view, who says that they are of
+ * num_tokens tokens; in ascending order. What the peer wrote is copied once,
+ * checked, then used. If it is not sound, the step fails.
  */
-void route_absorb(
-	struct shunt_exchange *exchange, struct step *step, int32_t index);
-
-/* Notes that all ranks have agreed to the step's view. */
-void route_accept(struct shunt_exchange *exchange, const struct route *route);
+void route_absorb(struct shunt_exchange *exchange, struct step *step,
+	int32_t index, int64_t num_tokens);
 
 #endif

@@ -139,5 +139,10 @@ int main(int argc, char **argv)
 		return run_one(argv[2]);
 	if (argc == 3 && strcmp(argv[1], "--seed") == 0)
 		seed = strtoull(argv[2], NULL, 0);
+	else if (argc > 1) {
+		fprintf(stderr, "test_sweep [--case SEED:LAUNCH:RANKS:N | "
+				"--seed N]\n");
+		return 2;
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,7 +91,9 @@ struct shunt_combine_args {
  * shunt_combine_finish() to wait again.
  *
  * Blocks, up to the deadline. All pointers must stay in place until it
- * returns. Errors: NULL_ARGUMENT, INVALID (refused: the others get
+ * returns something other than TIMEOUT, a y in shunt_alloc() memory too. `out`
+ * may be ori_x, shared_expert_x or residual, if it has the same type and stride;
+ * nothing else may overlap. Errors: NULL_ARGUMENT, INVALID (refused: the others get
  * PEER_REFUSED); PEER_REFUSED; MISMATCH (elastic_info is not dispatch's);
  * STATE (the handle was combined or destroyed before, or its dispatch is not
  * finished); TIMEOUT; PEER_LOST; PEER_FAULT.
@@ -111,8 +113,8 @@ SHUNT_EXPORT enum shunt_status shunt_combine_start(
  * The rows of one local expert, for a combine started with `feed`: y is its
  * first row, NULL: they lie in expert_rows. Each expert once, in any order;
  * those without rows may be left out. Copied before it returns, unless in
- * expert_rows. Errors: INVALID (the expert is out of range; the combine goes
- * on), NULL_ARGUMENT, STATE (fed before, or no such combine).
+ * expert_rows. Errors: INVALID (the expert or y_stride is out of range; the
+ * combine goes on), STATE (fed before, or no such combine).
  */
 SHUNT_EXPORT enum shunt_status shunt_combine_feed(struct shunt_handle handle,
 	int64_t local_expert, const void *y, int64_t y_stride);
@@ -127,8 +129,9 @@ SHUNT_EXPORT enum shunt_status shunt_combine_finish(
 	struct shunt_handle handle, int64_t deadline_ns);
 
 /*
- * Ends a step without combine. Peers that do call combine for it get
- * PEER_REFUSED. Local: never waits. A handle whose step is over is allowed
+ * Ends a step without combine, or while its combine goes on. Peers that do call
+ * combine for it get PEER_REFUSED, unless this rank had announced its rows: then
+ * they may get them. Local: never waits. A handle whose step is over is allowed
  * and ignored.
  */
 SHUNT_EXPORT void shunt_handle_destroy(struct shunt_handle handle);

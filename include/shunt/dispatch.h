@@ -75,8 +75,8 @@ struct shunt_dispatch_args {
 	 * until the finish, whose waiting it is. */
 	int64_t *performance_info;
 	/*
-	 * A handle of an earlier step of this exchange, also an ended one (see
-	 * kept_routes), or all zero: repeats its routing for another x (with
+	 * A handle of an earlier step of this exchange whose dispatch has
+	 * finished, also an ended one (see kept_routes), or all zero: repeats its routing for another x (with
 	 * its x_scales, smooth_scales, static_scales), without exchanging
 	 * counts. num_tokens must be the same; ids, mask and weights are those
 	 * of then, and NULL here. On all ranks or on none.
@@ -156,8 +156,9 @@ struct shunt_dispatch_out {
  * is over on this rank.
  * Errors: NULL_ARGUMENT, INVALID (the step is refused: the others get
  * PEER_REFUSED, and the next step works); PEER_REFUSED; CAPACITY and MISMATCH
- * (on all ranks; the next step works); STATE (depth steps are in flight);
- * TIMEOUT; PEER_LOST; PEER_FAULT.
+ * (on all ranks; the next step works); STATE (depth steps are in flight; or
+ * `cached` cannot be repeated, which refuses the step); TIMEOUT; PEER_LOST;
+ * PEER_FAULT.
  */
 SHUNT_EXPORT enum shunt_status shunt_dispatch(struct shunt_exchange *exchange,
 	const struct shunt_dispatch_args *args, struct shunt_dispatch_out *out,

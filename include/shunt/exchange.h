@@ -125,7 +125,8 @@ struct shunt_exchange_config {
 	int64_t x_scales_per_row;
 	enum shunt_dtype x_scale_dtype;
 
-	/* PADDED: rows of an expert, M; 0: W * T_max (of all TP ranks). A step
+	/* PADDED: rows of an expert, M; 0: W * T_max (of all TP ranks),
+	 * rounded up to expert_alignment. A step
 	 * that needs more answers CAPACITY on all ranks. */
 	int64_t rows_per_expert;
 	/* Each expert's rows are padded to a multiple of it; 0: 1. An expert

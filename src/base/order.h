@@ -35,6 +35,22 @@ static inline uint64_t order_acquire(const _Atomic uint64_t *word)
 	return atomic_load_explicit(word, memory_order_seq_cst);
 }
 
+/*
+ * A mark on data that its owner takes back, and the look at it behind reading
+ * the data: whoever does not see the mark has read all of it as it was. Both are
+ * read-modify-writes, because only those order what is before and behind them
+ * on every machine.
+ */
+static inline void order_withdraw(_Atomic uint64_t *word, uint64_t value)
+{
+	atomic_exchange_explicit(word, value, memory_order_seq_cst);
+}
+
+static inline uint64_t order_recheck(_Atomic uint64_t *word)
+{
+	return atomic_fetch_add_explicit(word, 0, memory_order_seq_cst);
+}
+
 /* Reads a word for a report, where its age does not matter. */
 static inline uint64_t order_peek(const _Atomic uint64_t *word)
 {

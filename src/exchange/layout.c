@@ -114,6 +114,8 @@ static void place_control(
 			cursor, members * depth, LINE_BYTES, LINE_BYTES);
 	layout->closed_off =
 		place_array(cursor, members, LINE_BYTES, LINE_BYTES);
+	layout->revoked_off = place_array(
+		cursor, shape->elastic ? members : 0, LINE_BYTES, LINE_BYTES);
 	layout->head_stride = sizeof(struct step_head) +
 			      (uint64_t)shape->num_units * sizeof(uint32_t);
 	layout->head_stride = (layout->head_stride + LINE_BYTES - 1) /

@@ -7,6 +7,8 @@
  *
  *	lines    [phase][slot][M]  line s: what member s has signalled here
  *	closed   [M]               line s: member s will not come here again
+ *	revoked  [M]               elastic: line s: member s has left this rank
+ *	                           out by a table
  *	head     [slot]            this rank's part of the step, for the others
  *	counts   [slot][units]     rows that this rank sends to each unit
  *	note     [slot]            this rank's part of the combine
@@ -27,6 +29,7 @@
 #ifndef EXCHANGE_LAYOUT_H
 #define EXCHANGE_LAYOUT_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include <shunt/shunt.h>
@@ -51,9 +54,13 @@ struct step_head {
 	uint64_t cached; /* dispatch: the epoch whose routing is repeated */
 	int64_t num_tokens;
 	uint32_t given; /* dispatch: enum given */
+	/* dispatch, elastic: the epoch while rows are written, else 0. */
+	_Atomic uint64_t writing;
 	/* combine: where y lies, if not in `results`; 0: it does. */
-	uint64_t y_offset;              /* in the segment */
-	uint64_t y_pitch;               /* bytes from row to row */
+	uint64_t y_offset; /* in the segment */
+	uint64_t y_pitch;  /* bytes from row to row */
+	/* The epoch, once y may change: what was read there is nothing. */
+	_Atomic uint64_t withdrawn;
 	char reason[STEP_REASON_BYTES]; /* why it was refused, else "" */
 };
 
@@ -63,6 +70,7 @@ struct layout {
 	int64_t recv_rows;  /* A in force */
 	uint64_t lines_off[NUM_PHASES];
 	uint64_t closed_off;
+	uint64_t revoked_off;
 	uint64_t head_off;
 	uint64_t head_stride; /* from slot to slot, head and counts */
 	uint64_t note_off;

@@ -31,6 +31,9 @@ struct route {
 	int32_t *row;  /* [T_max * sends]: row at the unit's rank, in the own
 			  * TP place; see route_row() */
 
+	/* What this rank counted; peers could change what lies in the window. */
+	uint32_t *own_counts; /* [units] */
+
 	/* Everybody's counts. */
 	uint32_t *next;  /* [units]: rows of own EP group from lower ranks */
 	uint32_t *total; /* [P * units]: rows from EP group p to unit u */

@@ -55,6 +55,26 @@ bool step_has_signal(const struct shunt_exchange *exchange,
 	return line_value(exchange, step, rank) >> CODE_BITS >= step->epoch;
 }
 
+static bool has_closed(const struct shunt_exchange *exchange, int32_t rank)
+{
+	const struct line *closed = (const struct line *)(void
+			*)(exchange->windows[exchange->rank] +
+			   exchange->layouts[exchange->rank].closed_off);
+
+	return order_acquire(&closed[rank].value) != 0;
+}
+
+bool step_is_writing(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank)
+{
+	struct peer *peer = exchange->group->peers[rank];
+	const struct step_head *head = exchange_head(exchange, rank, step);
+
+	return order_acquire(&head->writing) != 0 &&
+	       !has_closed(exchange, rank) &&
+	       peer->ops->state(peer) == PEER_ALIVE;
+}
+
 enum signal_code step_signal_code(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank)
 {
@@ -110,18 +130,16 @@ static bool wait_awaits(struct waiter *waiter, int32_t rank)
 		if (view->members[i] == rank)
 			return !step_has_signal(
 				self->exchange, self->step, rank);
-	return false;
+	/* A rank that is left out, in the middle of writing. */
+	return view->table && self->step->state == STEP_COUNTING &&
+	       step_is_writing(self->exchange, self->step, rank);
 }
 
 static bool wait_closed(struct waiter *waiter, int32_t rank)
 {
 	struct step_waiter *self = (struct step_waiter *)waiter;
-	const struct shunt_exchange *exchange = self->exchange;
-	const struct line *closed = (const struct line *)(void
-			*)(exchange->windows[exchange->rank] +
-			   exchange->layouts[exchange->rank].closed_off);
 
-	return order_acquire(&closed[rank].value) != 0;
+	return has_closed(self->exchange, rank);
 }
 
 /* The line that this step is stuck at, or any, if others are in flight. */
@@ -134,10 +152,25 @@ static uint64_t wait_token(struct waiter *waiter)
 	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
 		if (exchange->steps[i].advance && &exchange->steps[i] != step)
 			return DOORBELL_ANY;
+	if (step->cursor == step->view->num_members)
+		return DOORBELL_ANY;
 	return exchange->window_off[exchange->rank] +
 	       layout_line(&exchange->layouts[exchange->rank],
 		       exchange_shape(exchange), step->awaited, step->slot,
 		       step->view->members[step->cursor]);
+}
+
+/* A rank was lost: nothing goes on here. Those who wait for what this rank owes
+ * to its steps are told; else they would wait to their deadlines. */
+static void break_down(struct shunt_exchange *exchange)
+{
+	exchange->broken = true;
+	exchange->num_lost = shunt_error_ranks(
+		exchange->lost_ranks, (size_t)exchange->group->size);
+	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++) {
+		step_give_up(exchange, &exchange->steps[i]);
+		step_end(&exchange->steps[i]);
+	}
 }
 
 static enum shunt_status wait_step(struct shunt_exchange *exchange,
@@ -160,11 +193,8 @@ static enum shunt_status wait_step(struct shunt_exchange *exchange,
 	if (wait_ready(&self.waiter))
 		return SHUNT_OK;
 	status = wait_for(&self.waiter, clock_deadline(span_ns));
-	if (status == SHUNT_PEER_LOST) {
-		exchange->broken = true;
-		exchange->num_lost = shunt_error_ranks(
-			exchange->lost_ranks, (size_t)exchange->group->size);
-	}
+	if (status == SHUNT_PEER_LOST)
+		break_down(exchange);
 	return status;
 }
 
@@ -196,10 +226,8 @@ enum shunt_status step_wait(struct shunt_exchange *exchange, struct step *step,
 	if (performance_info)
 		timing_end(exchange, step, performance_info);
 	*waited_ns += clock_now() - from - (exchange->work_ns - work_ns);
-	if (status == SHUNT_PEER_LOST) {
+	if (status == SHUNT_PEER_LOST)
 		exchange->counters.now.failed_steps++;
-		step_end(step);
-	}
 	if (status == SHUNT_OK && step->state == STEP_FAILED)
 		status = take_failure(exchange, step);
 	return status;
@@ -398,9 +426,21 @@ void step_fail_refused(struct shunt_exchange *exchange, struct step *step,
 		(unsigned long long)step->epoch, reason);
 }
 
+/* The caller may change y from now on. Whoever reads it in place looks for this
+ * mark when it has read: without the mark, all was as announced. */
+static void withdraw_y(struct shunt_exchange *exchange, struct step *step)
+{
+	struct step_head *note = exchange_note(exchange, exchange->rank, step);
+
+	if (!step->y_is_announced)
+		return;
+	order_withdraw(&note->withdrawn, step->epoch);
+}
+
 /* A combine that goes no further: nobody shall wait for what it owes. */
 static void release_readers(struct shunt_exchange *exchange, struct step *step)
 {
+	withdraw_y(exchange, step);
 	if (exchange_shape(exchange)->tp_size > 1 &&
 		step->sent[PHASE_TRAVEL] >> CODE_BITS != step->epoch)
 		step_signal(exchange, step, PHASE_TRAVEL, SIGNAL_GIVEN_UP);
@@ -418,7 +458,7 @@ void step_end_failed(struct shunt_exchange *exchange, struct step *step)
 
 void step_give_up(struct shunt_exchange *exchange, struct step *step)
 {
-	if (step->state == STEP_DRAINING)
+	if (step_is_over(step))
 		return;
 	if (step->state == STEP_COUNTING) {
 		drain(step, SIGNAL_GIVEN_UP);

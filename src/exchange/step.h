@@ -18,6 +18,11 @@ void step_signal(struct shunt_exchange *exchange, struct step *step,
 bool step_has_signal(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank);
 
+/* True while member `rank`, which the step's table has left out, is writing rows
+ * of an earlier step to the slot; a rank that is gone is not. */
+bool step_is_writing(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank);
+
 /* The code of a signal that is there. */
 enum signal_code step_signal_code(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank);
@@ -29,9 +34,9 @@ void step_await(struct step *step, enum phase phase,
 /*
  * Drives all steps in flight until this one waits for nothing more. `what`
  * goes into messages. Adds the time waited for each rank to performance_info
- * (may be NULL), and that for all to *waited_ns. Errors: TIMEOUT (the step goes on), PEER_LOST (the step
- * is over and the exchange broken), and what the step failed with (it is
- * over).
+ * (may be NULL), and that for all to *waited_ns. Errors: TIMEOUT (the step goes
+ * on), PEER_LOST (all steps are over and the exchange is broken), and what the
+ * step failed with (it is over).
  */
 enum shunt_status step_wait(struct shunt_exchange *exchange, struct step *step,
 	const char *what, int64_t span_ns, int64_t *performance_info,

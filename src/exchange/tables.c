@@ -30,6 +30,8 @@ static void carve_route(struct carver *carver, const struct shape *shape,
 	route->active = carve(carver, shape->max_tokens, 1);
 	route->unit = carve(carver, sends, sizeof(*route->unit));
 	route->row = carve(carver, sends, sizeof(*route->row));
+	route->own_counts =
+		carve(carver, shape->num_units, sizeof(*route->own_counts));
 	route->next = carve(carver, shape->num_units, sizeof(*route->next));
 	route->total = carve(carver, totals, sizeof(*route->total));
 	route->start = carve(carver, totals, sizeof(*route->start));

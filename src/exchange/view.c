@@ -79,10 +79,7 @@ static void fill_scale_rows(
 			? shape->num_experts /
 				  (shape->num_ranks - shape->num_shared_ranks)
 			: 0;
-	int32_t replicas =
-		shape->num_shared
-			? view->num_shared_ranks / (int32_t)shape->num_shared
-			: 1;
+	int32_t replicas = view_replicas(view, shape);
 
 	for (int64_t e = 0; e < view->num_experts; e++) {
 		int64_t original = e;

@@ -51,12 +51,23 @@ enum shunt_status view_fill_table(struct view *view, const struct shape *shape,
 /* Copies `from` to `to`, which has room. */
 void view_copy(struct view *to, const struct view *from);
 
+/* Ranks that hold the same shared expert; 1 where there is none. */
+static inline int32_t view_replicas(
+	const struct view *view, const struct shape *shape)
+{
+	int32_t experts = (int32_t)shape->num_shared;
+
+	return experts > 0 && view->num_shared_ranks > experts
+		       ? view->num_shared_ranks / experts
+		       : 1;
+}
+
 /* The rank of the view that EP rank `source` of the view sends its tokens for
  * shared expert j to. */
 static inline int32_t view_replica(const struct view *view,
 	const struct shape *shape, int32_t source, int64_t j)
 {
-	int32_t replicas = view->num_shared_ranks / (int32_t)shape->num_shared;
+	int32_t replicas = view_replicas(view, shape);
 
 	return (int32_t)j * replicas + source % replicas;
 }

@@ -28,7 +28,7 @@ struct shunt_group {
 	uint64_t region_bytes;
 	uint64_t key;
 	uint64_t num_gathers;
-	uint64_t num_grids; /* exchanges with TP that it has made */
+	uint64_t num_grids;   /* exchanges with TP that it has made */
 	bool published;       /* in the directory */
 	bool broken;          /* a gather failed: members may be out of step */
 	pthread_mutex_t lock; /* one collective creation at a time */
