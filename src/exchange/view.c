@@ -70,15 +70,21 @@ void view_copy(struct view *to, const struct view *from)
 		(size_t)from->placement.num_units * sizeof(*to->scale_row));
 }
 
+/* Lm of the even placement; at least 1, for divisions by it. */
+static int64_t experts_per_rank(const struct shape *shape)
+{
+	int32_t ranks = shape->num_ranks - shape->num_shared_ranks;
+
+	return ranks > 0 && shape->num_experts > ranks
+		       ? shape->num_experts / ranks
+		       : 1;
+}
+
 /* Rows of scales: shared experts come first, if there are any. */
 static void fill_scale_rows(
 	struct view *view, const struct shape *shape, const struct view *whole)
 {
-	int64_t per_rank =
-		shape->num_shared_ranks < shape->num_ranks
-			? shape->num_experts /
-				  (shape->num_ranks - shape->num_shared_ranks)
-			: 0;
+	int64_t per_rank = experts_per_rank(shape);
 	int32_t replicas = view_replicas(view, shape);
 
 	for (int64_t e = 0; e < view->num_experts; e++) {
@@ -146,8 +152,7 @@ static enum shunt_status refuse_entry(const int32_t *table, int64_t index,
 static enum shunt_status check_counts(const struct shape *shape,
 	const struct view *whole, const int32_t *table)
 {
-	int32_t moe = shape->num_ranks - shape->num_shared_ranks;
-	int64_t per_rank = shape->num_experts / moe;
+	int64_t per_rank = shape->num_experts ? experts_per_rank(shape) : 0;
 	int32_t ranks = table[1];
 	int32_t shared = table[2];
 
@@ -236,8 +241,7 @@ static enum shunt_status check_shared(const struct shape *shape,
 
 static void place_units(struct view *view, const struct shape *shape)
 {
-	int32_t moe = shape->num_ranks - shape->num_shared_ranks;
-	int64_t per_rank = shape->num_experts / moe;
+	int64_t per_rank = experts_per_rank(shape);
 
 	for (int64_t e = 0; e < view->num_experts; e++)
 		view->placement.rank[e] =
