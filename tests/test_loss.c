@@ -1,0 +1,128 @@
+/*
+ * What a lost rank means for steps that the survivors have in flight among
+ * themselves: nobody waits for one who has already broken down, and rows that
+ * their owner takes back are not used.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <string.h>
+
+#include "support/plain.h"
+
+#define RANKS  3
+#define VICTIM 2
+
+/* All experts' rows are in y; the first dispatch is over. */
+static void begin(struct seat *seat, struct plain *plain, float *y)
+{
+	struct shunt_exchange_config config = plain_config(2, 1, RANKS);
+
+	plain_init(plain, seat, NULL, &config);
+	plain_bring(plain, 1, (const int32_t[]){(seat->rank + 1) % RANKS});
+	plain_dispatch(plain);
+	memcpy(y, plain->out.expand_x,
+		(size_t)plain->out.num_rows * PLAIN_HIDDEN * sizeof(float));
+	plain->combine.y = y;
+	plain->combine.out = plain->sums;
+}
+
+static void die(struct seat *seat, struct plain *plain)
+{
+	SEAT_OK(seat, shunt_combine_start(plain->handle, &plain->combine));
+	seat_barrier(seat);
+	raise(SIGKILL);
+}
+
+/* Rank 0 breaks down in a second step; rank 1 needs its part of the first. */
+static void break_down(struct seat *seat)
+{
+	struct plain plain;
+	float y[2 * RANKS * PLAIN_HIDDEN];
+
+	begin(seat, &plain, y);
+	if (seat->rank == VICTIM)
+		die(seat, &plain);
+	seat_barrier(seat);
+	if (seat->rank == 0) {
+		plain_bring(&plain, 0, NULL);
+		SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
+		seat_error_ranks(seat, 1 << VICTIM);
+	} else {
+		SEAT_STATUS(seat, SHUNT_PEER_REFUSED,
+			shunt_combine(plain.handle, &plain.combine));
+		seat_error_ranks(seat, 1);
+	}
+	plain_fini(&plain);
+}
+
+static void a_survivor_that_broke_down_is_not_waited_for(void **state)
+{
+	struct ranks_plan plan = {
+		.launch = RANKS_PROCESSES,
+		.num_ranks = RANKS,
+		.may_die = 1 << VICTIM,
+	};
+
+	(void)state;
+	ranks_run(&plan, break_down);
+}
+
+/* Rank 0's y lies where others read it; its combine ends in a loss, and y is
+ * its own again, before rank 1 has read. */
+static void take_back(struct seat *seat)
+{
+	struct plain plain;
+	size_t bytes = 2 * RANKS * PLAIN_HIDDEN * sizeof(float);
+	float *y = shunt_alloc(seat->world, bytes);
+
+	SEAT_CHECK(seat, y, "%s", shunt_error_message());
+	begin(seat, &plain, y);
+	if (seat->rank == VICTIM)
+		die(seat, &plain);
+	SEAT_OK(seat, shunt_combine_start(plain.handle, &plain.combine));
+	seat_barrier(seat);
+	if (seat->rank == 0) {
+		SEAT_STATUS(seat, SHUNT_PEER_LOST,
+			shunt_combine_finish(plain.handle, 0));
+		memset(y, 0xff, bytes);
+		shunt_free(seat->world, y);
+		*(volatile int *)seat->shared = 1;
+	} else {
+		while (!*(volatile int *)seat->shared)
+			;
+		SEAT_STATUS(seat, SHUNT_PEER_REFUSED,
+			shunt_combine_finish(plain.handle, 0));
+		seat_error_ranks(seat, 1);
+		shunt_free(seat->world, y);
+	}
+	plain_fini(&plain);
+}
+
+static void rows_taken_back_after_a_loss_are_not_used(void **state)
+{
+	struct ranks_plan plan = {
+		.launch = RANKS_PROCESSES,
+		.num_ranks = RANKS,
+		.may_die = 1 << VICTIM,
+		.shared_bytes = sizeof(int),
+	};
+
+	(void)state;
+	ranks_run(&plan, take_back);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_survivor_that_broke_down_is_not_waited_for),
+		cmocka_unit_test(rows_taken_back_after_a_loss_are_not_used),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
