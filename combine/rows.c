@@ -170,8 +170,7 @@ static int64_t group_offset(const struct shunt_exchange *exchange,
 	const struct shape *shape = exchange_shape(exchange);
 
 	return route_group_offset(step->route->total, shape->num_units, unit,
-		shape->tp_size, exchange->accepted.config.tp_rank_order, tp,
-		exchange->tp_rank);
+		exchange->accepted.config.tp_rank_order, tp, exchange->tp_rank);
 }
 
 /* One row: rows[p] of all TP ranks become row `to` of travel. */

@@ -60,11 +60,14 @@ static void start_unit(struct shunt_exchange *exchange, struct route *route,
 	int64_t units = shape->num_units;
 	bool rank_order = exchange->accepted.config.tp_rank_order;
 
+	if (shape->tp_size == 1) {
+		route->start[unit] = (uint32_t)first + route->next[unit];
+		return;
+	}
 	for (int32_t q = 0; q < shape->tp_size; q++)
 		route->start[q * units + unit] =
 			(uint32_t)(first + route_group_offset(route->total,
-						   units, unit, shape->tp_size,
-						   rank_order, q,
+						   units, unit, rank_order, q,
 						   exchange->tp_rank)) +
 			route->next[unit];
 }

@@ -68,8 +68,7 @@ static inline int64_t route_row(const struct route *route, int64_t num_units,
  * own ones first, then the others in order; or all in order.
  */
 static inline int64_t route_group_offset(const uint32_t *total,
-	int64_t num_units, int64_t unit, int32_t tp_size, bool rank_order,
-	int32_t q, int32_t p)
+	int64_t num_units, int64_t unit, bool rank_order, int32_t q, int32_t p)
 {
 	int64_t rows = 0;
 
@@ -79,7 +78,7 @@ static inline int64_t route_group_offset(const uint32_t *total,
 		rows = total[q * num_units + unit];
 	for (int32_t i = 0; i < p; i++)
 		rows += total[i * num_units + unit];
-	return tp_size > 1 ? rows : 0;
+	return rows;
 }
 
 /* The EP group whose rows come `order`-th: own ones first, then the others in

@@ -63,9 +63,12 @@ static inline bool shape_varies_by_expert(const struct shape *shape)
 	return shape->format.takes_smooth;
 }
 
-/* `rows` with padding. */
+/* `rows` with padding. Asked for each expert in each step: usually without a
+ * division. */
 static inline int64_t shape_align(const struct shape *shape, int64_t rows)
 {
+	if (shape->alignment == 1)
+		return rows;
 	return (rows + shape->alignment - 1) / shape->alignment *
 	       shape->alignment;
 }
