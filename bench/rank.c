@@ -139,7 +139,11 @@ void rank_note_time(const struct rank *self, int series, enum bench_phase phase,
 
 /* ---- floor steps ------------------------------------------------------ */
 
-/* What the experts read and write, without a meaning. */
+/*
+ * What the experts read and write, without a meaning, by their own loop: where
+ * the lines of a row are afterwards depends on the stores that wrote it, and
+ * combine's floor is to find them where combine does.
+ */
 static void disturb_experts(const struct rank *self, int64_t step)
 {
 	struct bench *bench = self->bench;
@@ -150,8 +154,15 @@ static void disturb_experts(const struct rank *self, int64_t step)
 	int64_t num_rows = plan_num_rows(plan, step, self->member);
 
 	for (int64_t i = 0; i < num_rows && floor->sent_rows > 0; i++) {
-		floor_touch(sent + i % floor->sent_rows * plan->row_bytes,
-			plan->row_bytes);
+		const uint8_t *row =
+			sent + i % floor->sent_rows * plan->row_bytes;
+
+		if (plan->home_bytes == bench->load.expert_bytes) {
+			expert_row(&bench->expert, 0, 0, row,
+				made + i * plan->home_bytes);
+			continue;
+		}
+		floor_touch(row, plan->row_bytes);
 		memset(made + i * plan->home_bytes, (int)i,
 			(size_t)plan->home_bytes);
 	}
