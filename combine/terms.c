@@ -95,3 +95,49 @@ bool terms_get(struct terms *terms, int64_t token, int64_t i, struct term *term)
 		term->weight = terms->weights[token * shape->topk + i];
 	return true;
 }
+
+/* A term that is not simply the row of an expert. */
+static bool get_other_row(struct terms *terms, int64_t token, int64_t i,
+	const void **row, float *weight, int64_t *num_rows)
+{
+	struct term term;
+
+	if (!terms_get(terms, token, i, &term))
+		return true;
+	*row = term.row;
+	*weight = term.weight;
+	++*num_rows;
+	return term.kind == TERM_ROW;
+}
+
+bool terms_get_rows(struct terms *terms, int64_t token, const void **rows,
+	float *weights, int64_t *num_rows)
+{
+	const struct shape *shape = exchange_shape(terms->exchange);
+	const struct route *route = terms->step->route;
+	const int32_t *rank_of = terms->step->view->placement.rank;
+	const int32_t *unit = route->unit + token * shape->num_sends;
+	const int32_t *row = route->row + token * shape->num_sends;
+	const float *given =
+		terms->weights ? terms->weights + token * shape->topk : NULL;
+	int64_t n = 0;
+
+	if (terms->kind_of_rows != TERM_ROW)
+		return false;
+	for (int64_t i = 0; i < terms->num_places; i++) {
+		const struct row_place *place;
+
+		if (i >= shape->num_sends || unit[i] < 0) {
+			if (!get_other_row(
+				    terms, token, i, &rows[n], &weights[n], &n))
+				return false;
+			continue;
+		}
+		place = &terms->places[rank_of[unit[i]]];
+		rows[n] = place->base + row[i] * place->pitch;
+		weights[n++] = given && i < shape->topk ? given[i] : 1.0f;
+		terms->rows_read++;
+	}
+	*num_rows = n;
+	return true;
+}

@@ -42,4 +42,11 @@ void terms_init(struct terms *terms, const struct shunt_exchange *exchange,
 bool terms_get(
 	struct terms *terms, int64_t token, int64_t i, struct term *term);
 
+/*
+ * All terms of a token at once, if all are plain rows, as they mostly are: fills
+ * in rows and weights (num_places each) and their number. False if one is not.
+ */
+bool terms_get_rows(struct terms *terms, int64_t token, const void **rows,
+	float *weights, int64_t *num_rows);
+
 #endif

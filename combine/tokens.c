@@ -16,26 +16,6 @@
 
 /* ---- one token's sum ----------------------------------------------------- */
 
-/* Collects the token's rows and weights in scratch; false if some term is no
- * plain row. */
-static bool gather_rows(struct terms *terms, int64_t token, int64_t *num_rows)
-{
-	const struct scratch *scratch = &terms->exchange->scratch;
-	struct term term;
-
-	*num_rows = 0;
-	for (int64_t i = 0; i < terms->num_places; i++) {
-		if (!terms_get(terms, token, i, &term))
-			continue;
-		if (term.kind != TERM_ROW)
-			return false;
-		scratch->results[*num_rows] = term.row;
-		scratch->weights[*num_rows] = term.weight;
-		++*num_rows;
-	}
-	return true;
-}
-
 static void add_constant(
 	const struct terms *terms, const struct term *term, const float *weight)
 {
@@ -101,7 +81,8 @@ static void sum_token(
 	int64_t rows_read = terms->rows_read;
 	int64_t num_rows;
 
-	if (gather_rows(terms, token, &num_rows)) {
+	if (terms_get_rows(terms, token, scratch->results, scratch->weights,
+		    &num_rows)) {
 		sum_kernels()->rows[dtype][to](out, scratch->results,
 			terms->weights ? scratch->weights : NULL, num_rows,
 			hidden);
