@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/fpenv.h"
+#include "quant/scatter.h"
 
 struct sender {
 	struct shunt_exchange *exchange;
@@ -354,6 +355,7 @@ void send_rows(struct shunt_exchange *exchange, struct step *step)
 			send_places(&sender, t);
 		else
 			send_token(&sender, t);
+	scatter_fence();
 	fpenv_leave(&caller);
 	count_sent(&sender, vary);
 	exchange->work_ns += clock_now() - from;

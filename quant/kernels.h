@@ -29,8 +29,8 @@ struct quant_kernels {
 	void (*scatter)(void *const *dst, int64_t num_dst, const void *src,
 		int64_t bytes);
 	/*
-	 * The same past the caches, for what nobody reads soon. Ends with a
-	 * store fence, so that an atomic store behind it is ordered.
+	 * The same past the caches, for what nobody reads soon. Whoever signals
+	 * that the bytes are there calls scatter_fence() before.
 	 */
 	void (*scatter_stream)(void *const *dst, int64_t num_dst,
 		const void *src, int64_t bytes);

@@ -323,5 +323,5 @@ const struct quant_kernels quant_kernels_avx512 = {
 	.row = ROW_KERNELS,
 	.back = BACK_KERNELS,
 	.scatter = scatter_copy,
-	.scatter_stream = scatter_stream,
+	.scatter_stream = scatter_stream_avx512,
 };

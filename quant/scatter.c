@@ -48,6 +48,10 @@ void scatter_stream(
 {
 	for (int64_t i = 0; i < num_dst; i++)
 		stream(dst[i], src, bytes);
+}
+
+void scatter_fence(void)
+{
 	_mm_sfence();
 }
 
@@ -58,6 +62,10 @@ void scatter_stream(
 	void *const *dst, int64_t num_dst, const void *src, int64_t bytes)
 {
 	scatter_copy(dst, num_dst, src, bytes);
+}
+
+void scatter_fence(void)
+{
 }
 
 #endif

@@ -13,4 +13,12 @@ void scatter_copy(
 void scatter_stream(
 	void *const *dst, int64_t num_dst, const void *src, int64_t bytes);
 
+/* The same for AVX-512, where that exists. */
+void scatter_stream_avx512(
+	void *const *dst, int64_t num_dst, const void *src, int64_t bytes);
+
+/* Orders what scatter_stream() has stored before the atomic stores that follow.
+ * Once for all rows: it waits for them to leave the core. */
+void scatter_fence(void);
+
 #endif
