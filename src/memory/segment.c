@@ -29,6 +29,7 @@
 #endif
 
 /* Memory is taken in pieces: a signal undoes the piece, not the whole. */
+#define HUGE_BYTES  (UINT64_C(2) << 20)
 #define PIECE_BYTES (UINT64_C(2) << 20)
 /* Wishes up to this are not asked about: it costs some file reads. */
 #define CHECK_BYTES (UINT64_C(64) << 20)
@@ -140,6 +141,26 @@ static enum shunt_status segment_map(struct segment *segment)
 
 /* ---- taking and giving back -------------------------------------------- */
 
+/*
+ * Large ranges of plain memory lie in huge pages where the machine has them: a
+ * step writes rows all over its windows, and with small pages most of them cost
+ * a walk of the page tables. Only whole huge pages inside the range, so that it
+ * takes no more memory than it says. Shared segments have what the machine's
+ * shmem_enabled says. Hints; without them all works.
+ */
+static void advise_huge(const struct segment *segment, uint64_t offset,
+	uint64_t bytes, int advice)
+{
+	uintptr_t start = (uintptr_t)segment->base + offset;
+	uintptr_t end = (start + bytes) / HUGE_BYTES * HUGE_BYTES;
+
+	start = (start + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
+	if (segment->kind == SEGMENT_SHARED || start >= end)
+		return;
+	madvise(segment->base + (start - (uintptr_t)segment->base), end - start,
+		advice);
+}
+
 static int take_piece(
 	const struct segment *segment, uint64_t offset, uint64_t bytes)
 {
@@ -162,6 +183,8 @@ static void give_memory(
 {
 	int done;
 
+	/* A small range that comes here later shall not take a huge page. */
+	advise_huge(segment, offset, bytes, MADV_NOHUGEPAGE);
 	do {
 		done = segment->kind == SEGMENT_SHARED
 			       ? fallocate(segment->fd,
@@ -195,6 +218,7 @@ static enum shunt_status take_memory(
 	enum shunt_status status = SHUNT_OK;
 	uint64_t done = 0;
 
+	advise_huge(segment, offset, bytes, MADV_HUGEPAGE);
 	while (done < bytes) {
 		uint64_t left = bytes - done;
 		uint64_t piece = left < PIECE_BYTES ? left : PIECE_BYTES;
