@@ -278,7 +278,7 @@ static const struct change faults[] = {
 	{"dtype", SHUNT_INVALID, {"", ""}, no_dtype},
 	{"expert_dtype", SHUNT_INVALID, {"", ""}, int8_experts},
 	{"quant", SHUNT_INVALID, {"77", ""}, wild_quant},
-	{"algorithm", SHUNT_UNSUPPORTED, {"", ""}, hierarchy},
+	{"algorithm", SHUNT_UNSUPPORTED, {"HIERARCHY", "FULLMESH"}, hierarchy},
 	{"bad_id", SHUNT_INVALID, {"77", ""}, wild_bad_id},
 	{"depth", SHUNT_INVALID, {"65", "64"}, too_deep},
 	{"max_recv_rows", SHUNT_INVALID, {"-1", ""}, negative_rows},

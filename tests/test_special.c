@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "combine/acc.h"
+#include "support/levels.h"
 #include "support/operand.h"
 
 #define MAX_HIDDEN 7169
@@ -24,8 +25,7 @@ static const enum shunt_dtype dtypes[] = {
 	SHUNT_DTYPE_F32, SHUNT_DTYPE_F16, SHUNT_DTYPE_BF16};
 
 struct bench {
-	const struct acc_kernels *levels[SIMD_NUM_LEVELS];
-	int num_levels;
+	struct levels levels;
 	struct operand a, b;
 	struct moat out;
 	uint64_t random;
@@ -38,13 +38,7 @@ static int setup(void **state)
 	struct bench *bench = calloc(1, sizeof(*bench));
 
 	assert_non_null(bench);
-	for (int level = 0; level < SIMD_NUM_LEVELS; level++) {
-		const struct acc_kernels *kernels =
-			acc_kernels_at((enum simd_level)level);
-
-		if (kernels)
-			bench->levels[bench->num_levels++] = kernels;
-	}
+	levels_init(&bench->levels);
 	operand_init(&bench->a, MAX_HIDDEN);
 	operand_init(&bench->b, MAX_HIDDEN);
 	moat_init(&bench->out, MAX_HIDDEN * sizeof(float));
@@ -95,10 +89,10 @@ static void check_dot(
 {
 	float want = plain_dot(bench->a.values, bench->b.values, hidden);
 
-	for (int i = 0; i < bench->num_levels; i++)
-		check_same(bench->levels[i]->dot[dtype](
+	for (int i = 0; i < bench->levels.num; i++)
+		check_same(bench->levels.tables[i]->dot[dtype](
 				   bench->a.row, bench->b.row, hidden),
-			want, bench->levels[i]->name, "dot", hidden);
+			want, bench->levels.tables[i]->name, "dot", hidden);
 }
 
 static void a_dot_product_is_summed_in_16_lanes(void **state)
@@ -140,10 +134,10 @@ static void a_dot_product_of_negative_zeros_is_zero(void **state)
 	struct bench *bench = *state;
 	const float one = 1.0f, zero = -0.0f;
 
-	for (int i = 0; i < bench->num_levels; i++)
-		check_same(
-			bench->levels[i]->dot[SHUNT_DTYPE_F32](&one, &zero, 1),
-			0.0f, bench->levels[i]->name, "dot", 1);
+	for (int i = 0; i < bench->levels.num; i++)
+		check_same(bench->levels.tables[i]->dot[SHUNT_DTYPE_F32](
+				   &one, &zero, 1),
+			0.0f, bench->levels.tables[i]->name, "dot", 1);
 }
 
 /* ---- softmax ------------------------------------------------------------ */
@@ -206,8 +200,8 @@ static void check_constant(struct bench *bench, enum shunt_dtype dtype,
 		bench->want[h] = operand_plus(bench->first[h],
 			weight ? operand_times(*weight, term) : term);
 	}
-	for (int i = 0; i < bench->num_levels; i++) {
-		const struct acc_kernels *kernels = bench->levels[i];
+	for (int i = 0; i < bench->levels.num; i++) {
+		const struct acc_kernels *kernels = bench->levels.tables[i];
 		float *acc = moat_open(&bench->out, bytes,
 			operand_random(&bench->random) & 60);
 

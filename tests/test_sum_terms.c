@@ -18,6 +18,7 @@
 #include "combine/sum.h"
 #include "reference/codes.h"
 #include "reference/convert.h"
+#include "support/levels.h"
 #include "support/fence.h"
 #include "support/operand.h"
 
@@ -32,8 +33,7 @@ static const enum shunt_dtype dtypes[] = {
 
 /* What every test needs; acc is the plain accumulator, got the kernel's. */
 struct bench {
-	const struct acc_kernels *levels[SIMD_NUM_LEVELS];
-	int num_levels;
+	struct levels levels;
 	struct operand rows[MAX_ROWS];
 	struct operand scales;
 	struct moat out;
@@ -48,13 +48,7 @@ static int setup(void **state)
 	struct bench *bench = calloc(1, sizeof(*bench));
 
 	assert_non_null(bench);
-	for (int level = 0; level < SIMD_NUM_LEVELS; level++) {
-		const struct acc_kernels *kernels =
-			acc_kernels_at((enum simd_level)level);
-
-		if (kernels)
-			bench->levels[bench->num_levels++] = kernels;
-	}
+	levels_init(&bench->levels);
 	for (int i = 0; i < MAX_ROWS; i++)
 		operand_init(&bench->rows[i], MAX_HIDDEN);
 	operand_init(&bench->scales, MAX_HIDDEN);
@@ -132,12 +126,13 @@ static void check_row(struct bench *bench, enum shunt_dtype dtype,
 		bench->acc[h] = operand_plus(bench->first[h],
 			weight ? operand_times(*weight, row->values[h])
 			       : row->values[h]);
-	for (int i = 0; i < bench->num_levels; i++) {
+	for (int i = 0; i < bench->levels.num; i++) {
 		float *acc = open_acc(bench, hidden);
 
-		bench->levels[i]->add_row[dtype](acc, row->row, weight, hidden);
-		check_acc(
-			bench, acc, bench->levels[i]->name, "add_row", hidden);
+		bench->levels.tables[i]->add_row[dtype](
+			acc, row->row, weight, hidden);
+		check_acc(bench, acc, bench->levels.tables[i]->name, "add_row",
+			hidden);
 	}
 }
 
@@ -180,9 +175,9 @@ static void rows_one_by_one_give_the_bits_of_all_at_once(void **state)
 		sum_kernels()->rows[dtype][to](
 			bench->want, rows, weights, MAX_ROWS, 353);
 		bytes = 353 * convert_bytes(to);
-		for (int level = 0; level < bench->num_levels; level++) {
+		for (int level = 0; level < bench->levels.num; level++) {
 			const struct acc_kernels *kernels =
-				bench->levels[level];
+				bench->levels.tables[level];
 			uint8_t *out = moat_open(&bench->out, bytes, 1);
 
 			memset(acc, 0, sizeof(acc));
@@ -211,16 +206,16 @@ static void an_accumulator_is_rounded_as_ever(void **state)
 							: bench->first[h];
 			convert_store(
 				dtype, bench->acc, shapes[i], bench->want);
-			for (int level = 0; level < bench->num_levels;
+			for (int level = 0; level < bench->levels.num;
 				level++) {
 				uint8_t *out = moat_open(&bench->out, bytes,
 					operand_random(&bench->random) & 63);
 
-				bench->levels[level]->store[dtype](
+				bench->levels.tables[level]->store[dtype](
 					out, bench->first, shapes[i]);
 				check_out(bench, out,
-					bench->levels[level]->name, "store",
-					bytes);
+					bench->levels.tables[level]->name,
+					"store", bytes);
 			}
 		}
 }
@@ -244,13 +239,14 @@ static void check_ranks(struct bench *bench, enum shunt_dtype dtype,
 	convert_store(dtype, bench->acc, hidden, bench->want);
 	for (int64_t i = 0; i < num_rows; i++)
 		rows[i] = bench->rows[i].row;
-	for (int i = 0; i < bench->num_levels; i++) {
+	for (int i = 0; i < bench->levels.num; i++) {
 		uint8_t *out = moat_open(&bench->out, bytes,
 			operand_random(&bench->random) & 63);
 
-		bench->levels[i]->sum_ranks[dtype](out, rows, num_rows, hidden);
-		check_out(
-			bench, out, bench->levels[i]->name, "sum_ranks", bytes);
+		bench->levels.tables[i]->sum_ranks[dtype](
+			out, rows, num_rows, hidden);
+		check_out(bench, out, bench->levels.tables[i]->name,
+			"sum_ranks", bytes);
 	}
 }
 
@@ -276,10 +272,11 @@ static void negative_zeros_of_all_tp_ranks_stay_negative(void **state)
 	const float zero = -0.0f;
 	const void *rows[2] = {&zero, &zero};
 
-	for (int i = 0; i < bench->num_levels; i++) {
+	for (int i = 0; i < bench->levels.num; i++) {
 		float out = 1.0f;
 
-		bench->levels[i]->sum_ranks[SHUNT_DTYPE_F32](&out, rows, 2, 1);
+		bench->levels.tables[i]->sum_ranks[SHUNT_DTYPE_F32](
+			&out, rows, 2, 1);
 		assert_int_equal(operand_to_bits(out), 0x80000000);
 	}
 }
@@ -359,8 +356,8 @@ static void check_quantized(struct bench *bench, const struct quantized *row,
 		bench->acc[h] = operand_plus(bench->first[h],
 			weight ? operand_times(*weight, value) : value);
 	}
-	for (int i = 0; i < bench->num_levels; i++) {
-		const struct acc_kernels *kernels = bench->levels[i];
+	for (int i = 0; i < bench->levels.num; i++) {
+		const struct acc_kernels *kernels = bench->levels.tables[i];
 		float *acc = open_acc(bench, hidden);
 
 		kernels->add_quantized[row->form->quant][row->dtype](

@@ -16,6 +16,7 @@
 #include "combine/acc.h"
 #include "reference/convert.h"
 #include "reference/quantize.h"
+#include "support/levels.h"
 #include "support/fence.h"
 #include "support/operand.h"
 
@@ -29,8 +30,7 @@ static const enum shunt_dtype dtypes[] = {
 	SHUNT_DTYPE_F32, SHUNT_DTYPE_F16, SHUNT_DTYPE_BF16};
 
 struct bench {
-	const struct acc_kernels *levels[SIMD_NUM_LEVELS];
-	int num_levels;
+	struct levels levels;
 	struct operand row;
 	struct moat q, scales;
 	uint64_t random;
@@ -44,13 +44,7 @@ static int setup(void **state)
 	struct bench *bench = calloc(1, sizeof(*bench));
 
 	assert_non_null(bench);
-	for (int level = 0; level < SIMD_NUM_LEVELS; level++) {
-		const struct acc_kernels *kernels =
-			acc_kernels_at((enum simd_level)level);
-
-		if (kernels)
-			bench->levels[bench->num_levels++] = kernels;
-	}
+	levels_init(&bench->levels);
 	operand_init(&bench->row, MAX_HIDDEN);
 	moat_init(&bench->q, MAX_HIDDEN);
 	moat_init(&bench->scales, MAX_SCALES * sizeof(float));
@@ -91,7 +85,7 @@ static void travel(struct bench *bench, const struct acc_kernels *kernels,
 	moat_check(&bench->scales);
 	memset(acc, 0, (size_t)hidden * sizeof(float));
 	kernels->add_quantized[quant][dtype](acc, q, scales, NULL, hidden);
-	if (kernels == bench->levels[0]) {
+	if (kernels == bench->levels.tables[0]) {
 		memcpy(bench->first_q, q, (size_t)hidden);
 		memcpy(bench->first_scales, scales, num_scales * width);
 	}
@@ -107,21 +101,21 @@ static void check_travel(struct bench *bench, enum shunt_combine_quant quant,
 
 	reference_travel_row(quant, dtype, bench->row.row, hidden, bench->want,
 		&nan_elements, &inf_elements);
-	for (int i = 0; i < bench->num_levels; i++) {
+	for (int i = 0; i < bench->levels.num; i++) {
 		struct quant_tally tally = {0};
 
-		travel(bench, bench->levels[i], quant, dtype, hidden, &tally,
-			acc);
+		travel(bench, bench->levels.tables[i], quant, dtype, hidden,
+			&tally, acc);
 		assert_int_equal(tally.nan_elements, nan_elements);
 		assert_int_equal(tally.inf_elements, inf_elements);
 		for (int64_t h = 0; h < hidden; h++)
 			if (acc[h] != bench->want[h])
 				fail_msg("%s: quant %d, type %d, H %lld: "
 					 "element %lld is %a, not %a",
-					bench->levels[i]->name, (int)quant,
-					(int)dtype, (long long)hidden,
-					(long long)h, (double)acc[h],
-					(double)bench->want[h]);
+					bench->levels.tables[i]->name,
+					(int)quant, (int)dtype,
+					(long long)hidden, (long long)h,
+					(double)acc[h], (double)bench->want[h]);
 	}
 }
 

@@ -15,6 +15,7 @@
 
 #include "combine/acc.h"
 #include "reference/convert.h"
+#include "support/levels.h"
 #include "support/operand.h"
 
 #define MAX_HIDDEN 7169
@@ -27,8 +28,7 @@ static const enum shunt_dtype dtypes[] = {
 
 /* One token's tail, plain: the inputs, and what becomes of them. */
 struct bench {
-	const struct acc_kernels *levels[SIMD_NUM_LEVELS];
-	int num_levels;
+	struct levels levels;
 	struct operand residual, gamma;
 	struct moat out;
 	uint64_t random;
@@ -47,13 +47,7 @@ static int setup(void **state)
 	struct bench *bench = calloc(1, sizeof(*bench));
 
 	assert_non_null(bench);
-	for (int level = 0; level < SIMD_NUM_LEVELS; level++) {
-		const struct acc_kernels *kernels =
-			acc_kernels_at((enum simd_level)level);
-
-		if (kernels)
-			bench->levels[bench->num_levels++] = kernels;
-	}
+	levels_init(&bench->levels);
 	operand_init(&bench->residual, MAX_HIDDEN);
 	operand_init(&bench->gamma, MAX_HIDDEN);
 	moat_init(&bench->out, MAX_HIDDEN * sizeof(float));
@@ -171,8 +165,8 @@ static void check_tail(struct bench *bench, bool has_residual)
 	plain_add(bench, has_residual);
 	bench->rstd = acc_rstd(bench->squares, bench->hidden, 1e-6f);
 	plain_norm(bench);
-	for (int i = 0; i < bench->num_levels; i++)
-		check_level(bench, bench->levels[i], has_residual);
+	for (int i = 0; i < bench->levels.num; i++)
+		check_level(bench, bench->levels.tables[i], has_residual);
 }
 
 /* ---- tails -------------------------------------------------------------- */
@@ -241,8 +235,8 @@ static void the_norm_is_taken_from_the_unrounded_sum(void **state)
 	bench->gamma.values[0] = 1.5f;
 	operand_put(&bench->residual, SHUNT_DTYPE_BF16, 1, 0);
 	operand_put(&bench->gamma, SHUNT_DTYPE_F32, 1, 0);
-	for (int i = 0; i < bench->num_levels; i++) {
-		const struct acc_kernels *kernels = bench->levels[i];
+	for (int i = 0; i < bench->levels.num; i++) {
+		const struct acc_kernels *kernels = bench->levels.tables[i];
 		uint16_t out;
 		float z = 1.0f;
 		float squares = kernels->tail_add[SHUNT_DTYPE_BF16](

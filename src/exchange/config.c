@@ -15,7 +15,6 @@
 #define MAX_TOPK      INT64_C(1024)
 #define MAX_EXPERTS   (INT64_C(1) << 20)
 #define MAX_DEPTH     64
-#define MAX_ROWS      INT64_C(0x7fffffff)
 #define MAX_ALIGNMENT (INT64_C(1) << 20)
 #define MAX_ROUTES    65536
 
@@ -47,7 +46,7 @@ static enum shunt_status check_sizes(
 		{"max_recv_rows", config->max_recv_rows, 0, INT64_MAX},
 		{"deadline_ns", config->deadline_ns, 0, INT64_MAX},
 		{"x_scales_per_row", config->x_scales_per_row, 0, MAX_HIDDEN},
-		{"rows_per_expert", config->rows_per_expert, 0, MAX_ROWS},
+		{"rows_per_expert", config->rows_per_expert, 0, SHAPE_MAX_ROWS},
 		{"expert_alignment", config->expert_alignment, 0,
 			MAX_ALIGNMENT},
 		{"kept_routes", config->kept_routes, 0, MAX_ROUTES},

@@ -6,7 +6,6 @@
 
 #define LINE_BYTES ((uint64_t)sizeof(struct line))
 #define PAGE_BYTES UINT64_C(4096)
-#define MAX_ROWS   INT64_C(0x7fffffff) /* row numbers are int32 */
 #define MAX_BYTES  (UINT64_C(1) << 46)
 
 _Static_assert(sizeof(struct line) == 128, "layout_line()");
@@ -88,19 +87,20 @@ static enum shunt_status set_rows(struct layout *layout,
 	layout->recv_rows = rows;
 	if (shape->max_recv_rows > 0 && shape->max_recv_rows < rows)
 		layout->recv_rows = shape->max_recv_rows;
-	if (rows <= MAX_ROWS)
+	if (rows <= SHAPE_MAX_ROWS)
 		return SHUNT_OK;
 	if (shape->layout == SHUNT_LAYOUT_PADDED)
 		return error_set(SHUNT_INVALID,
 			"rows_per_expert %lld for %lld experts make %lld rows "
 			"on a rank, at most %lld (rank %d)",
 			(long long)shape->rows_per_expert, (long long)num_local,
-			(long long)rows, (long long)MAX_ROWS, rank);
+			(long long)rows, (long long)SHAPE_MAX_ROWS, rank);
 	return error_set(SHUNT_INVALID,
 		"max_tokens %lld, topk %lld and %d ranks make %lld rows on a "
 		"rank, at most %lld (rank %d)",
 		(long long)shape->max_tokens, (long long)shape->topk,
-		shape->num_members, (long long)rows, (long long)MAX_ROWS, rank);
+		shape->num_members, (long long)rows, (long long)SHAPE_MAX_ROWS,
+		rank);
 }
 
 static void place_control(

@@ -18,6 +18,9 @@
 
 #include "quant/format.h"
 
+/* Row numbers are int32. */
+#define SHAPE_MAX_ROWS INT64_C(0x7fffffff)
+
 struct shape {
 	int32_t num_ranks;   /* W, of one EP group */
 	int32_t tp_size;     /* P, 1 without TP */
