@@ -13,32 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support/plain.h"
+#include "support/elastic.h"
 
-#define RANKS 4
-
-static struct shunt_exchange_config config_of(int64_t per_rank)
-{
-	struct shunt_exchange_config config =
-		plain_config(2, 2, RANKS * per_rank);
-
-	config.elastic = true;
-	return config;
-}
-
-/* Nobody but rank 0, 2, 3 takes part. */
-static void bring(struct plain *plain, int64_t num_tokens, const int32_t *ids,
-	const int32_t *table)
-{
-	plain_bring(plain, num_tokens, ids);
-	plain->args.elastic_info = table;
-	plain->combine.elastic_info = table;
-}
+#define RANKS ELASTIC_RANKS
 
 /* ---- the example ------------------------------------------------------ */
-
-/* Rank 1 of four is lost, 8 experts per rank: section 3.2. */
-static const int32_t example[] = {1, 3, 0, 24, 0, -1, 1, 2, 0, 2, 3, -1};
 
 /* By original rank: compacted ids. New rank 1 (2) has experts 8 .. 15. */
 static const int32_t ids[RANKS][2] = {{0, 8}, {0, 0}, {8, 16}, {23, 0}};
@@ -73,8 +52,8 @@ static void pass_example(struct plain *plain)
 	float factors[8];
 
 	for (int l = 0; l < 8; l++)
-		factors[l] = (float)(8 * example[4 + me] + l + 1);
-	bring(plain, 1, ids[me], example);
+		factors[l] = (float)(8 * elastic_example[4 + me] + l + 1);
+	elastic_bring(plain, 1, ids[me], elastic_example);
 	plain_dispatch(plain);
 	plain_expect_rows(plain, 2, rows[me]);
 	expect_counts(plain);
@@ -88,7 +67,7 @@ static void pass_whole(struct plain *plain)
 	static const int32_t whole[] = {31, 9};
 	static const float factors[8] = {1, 1, 1, 1, 1, 1, 1, 1};
 
-	bring(plain, 1, whole, NULL);
+	elastic_bring(plain, 1, whole, NULL);
 	plain_dispatch(plain);
 	SEAT_CHECK(plain->seat,
 		plain->out.num_rows == (plain->seat->rank % 2 == 1 ? 4 : 0),
@@ -103,7 +82,7 @@ enum ending { END_IDLE, END_DESTROY, END_KILLED };
 static void survive(struct seat *seat)
 {
 	const enum ending *ending = seat->context;
-	struct shunt_exchange_config config = config_of(8);
+	struct shunt_exchange_config config = elastic_config(8);
 	struct plain plain;
 
 	seat_label(seat, "ending %d: ", (int)*ending);
@@ -153,13 +132,13 @@ static void example_of_the_table_works_with_rank_1_idle_gone_or_killed(
 static void begin_with_a_table(struct seat *seat)
 {
 	int32_t ignored[12];
-	struct shunt_exchange_config config = config_of(8);
+	struct shunt_exchange_config config = elastic_config(8);
 	struct plain plain;
 
-	memcpy(ignored, example, sizeof(ignored));
+	memcpy(ignored, elastic_example, sizeof(ignored));
 	ignored[0] = 0;
 	plain_init(&plain, seat, NULL, &config);
-	bring(&plain, 1, (const int32_t[]){31, 9},
+	elastic_bring(&plain, 1, (const int32_t[]){31, 9},
 		seat->rank % 2 ? ignored : NULL);
 	plain.combine.elastic_info = plain.args.elastic_info;
 	plain_dispatch(&plain);
@@ -182,11 +161,11 @@ static void keep_all(struct seat *seat)
 {
 	static const int32_t all[] = {1, 4, 0, 32, 0, 1, 2, 3, 0, 1, 2, 3};
 	static const float factors[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-	struct shunt_exchange_config config = config_of(8);
+	struct shunt_exchange_config config = elastic_config(8);
 	struct plain plain;
 
 	plain_init(&plain, seat, NULL, &config);
-	bring(&plain, 1, (const int32_t[]){31, 9}, all);
+	elastic_bring(&plain, 1, (const int32_t[]){31, 9}, all);
 	plain_dispatch(&plain);
 	SEAT_CHECK(seat, plain.out.num_rows == (seat->rank % 2 == 1 ? 4 : 0),
 		"%d rows", (int)plain.out.num_rows);
@@ -209,12 +188,12 @@ static void turn(struct seat *seat)
 {
 	static const int32_t turned[] = {
 		1, 2, 0, 4, 1, -1, 0, -1, 2, 0, -1, -1};
-	struct shunt_exchange_config config = config_of(2);
+	struct shunt_exchange_config config = elastic_config(2);
 	struct plain plain;
 
 	plain_init(&plain, seat, NULL, &config);
 	if (seat->rank % 2 == 0) {
-		bring(&plain, 1,
+		elastic_bring(&plain, 1,
 			seat->rank == 0 ? (const int32_t[]){0, 1}
 					: (const int32_t[]){0, 3},
 			turned);
@@ -241,26 +220,26 @@ static void new_numbers_may_come_in_any_order(void **state)
 /* ---- ids -------------------------------------------------------------- */
 
 /* Two experts per rank and a copy expert: with rank 1 lost that is id 6. */
-static const int32_t without_1[] = {1, 3, 0, 6, 0, -1, 1, 2, 0, 2, 3, -1};
 
 static void number_special_experts(struct seat *seat)
 {
-	struct shunt_exchange_config config = config_of(2);
+	struct shunt_exchange_config config = elastic_config(2);
 	struct plain plain;
 
 	config.num_copy_experts = 1;
 	plain_init(&plain, seat, NULL, &config);
 	if (seat->rank != 1) {
-		bring(&plain, 1, (const int32_t[]){6, -1}, without_1);
+		elastic_bring(
+			&plain, 1, (const int32_t[]){6, -1}, elastic_without_1);
 		plain.args.weights = (const float[]){4, 0};
 		plain_dispatch(&plain);
 		plain.combine.ori_x = plain.x;
 		SEAT_OK(seat, plain_try_combine(&plain, (const float[]){1, 1}));
 		plain_expect_sums(&plain, (const float[]){4});
-		bring(&plain, 1,
+		elastic_bring(&plain, 1,
 			seat->rank == 2 ? (const int32_t[]){7, 0}
 					: (const int32_t[]){0, 6},
-			without_1);
+			elastic_without_1);
 		SEAT_STATUS(seat,
 			seat->rank == 2 ? SHUNT_INVALID : SHUNT_PEER_REFUSED,
 			plain_try(&plain));
@@ -269,7 +248,8 @@ static void number_special_experts(struct seat *seat)
 		if (seat->rank != 2)
 			seat_error_ranks(seat, 1 << 2);
 		/* A refused step in between: the next one works. */
-		bring(&plain, 1, (const int32_t[]){0, 5}, without_1);
+		elastic_bring(
+			&plain, 1, (const int32_t[]){0, 5}, elastic_without_1);
 		plain_dispatch(&plain);
 		plain.combine.ori_x = plain.x;
 		SEAT_OK(seat, plain_try_combine(&plain, (const float[]){1, 1}));
@@ -290,7 +270,7 @@ static void smooth(struct seat *seat)
 {
 	static const int32_t original[] = {0, 1, 4, 5, 6, 7};
 	static const int32_t given[RANKS][2] = {{2, 5}, {0, 0}, {1, 4}, {0, 3}};
-	struct shunt_exchange_config config = config_of(2);
+	struct shunt_exchange_config config = elastic_config(2);
 	float scales[8 * PLAIN_HIDDEN];
 	struct plain plain;
 
@@ -300,14 +280,14 @@ static void smooth(struct seat *seat)
 	config.quant = SHUNT_QUANT_INT8;
 	plain_init(&plain, seat, NULL, &config);
 	if (seat->rank != 1) {
-		bring(&plain, 1, given[seat->rank], without_1);
+		elastic_bring(&plain, 1, given[seat->rank], elastic_without_1);
 		plain.args.smooth_scales = scales;
 		plain_dispatch(&plain);
 		SEAT_CHECK(seat, plain.out.num_rows == 2, "%d rows",
 			(int)plain.out.num_rows);
 		for (int i = 0; i < 2; i++) {
 			const int32_t *source = plain.out.source + 3 * i;
-			int32_t from = without_1[8 + source[0]];
+			int32_t from = elastic_without_1[8 + source[0]];
 			int32_t id = given[from][source[2]];
 			float amax =
 				plain_x(from, 0, 3) * (float)(original[id] + 1);
@@ -330,17 +310,6 @@ static void smooth_scales_stay_in_the_original_order(void **state)
 
 /* ---- shared experts --------------------------------------------------- */
 
-/* Shared experts 0 on ranks 0, 1 and 1 on ranks 2, 3; experts 0, 1 on 4, 5. */
-static struct shunt_exchange_config shared_config(void)
-{
-	struct shunt_exchange_config config = plain_config(1, 1, 2);
-
-	config.num_shared_experts = 2;
-	config.num_shared_ranks = 4;
-	config.elastic = true;
-	return config;
-}
-
 /* One replica of each is lost: the others serve all, of whom four are left. */
 static void lose_replicas(struct seat *seat)
 {
@@ -348,13 +317,13 @@ static void lose_replicas(struct seat *seat)
 		1, 4, 2, 2, 0, -1, -1, 1, 2, 3, 0, 3, 4, 5, -1, -1};
 	static const int32_t id[] = {0};
 	static const float factors[] = {2, 0, 0, 4, 1, 8};
-	struct shunt_exchange_config config = shared_config();
+	struct shunt_exchange_config config = elastic_shared_config();
 	int32_t k = seat->rank == 0 ? 1 : seat->rank == 3 ? 2 : 0;
 	struct plain plain;
 
 	plain_init(&plain, seat, NULL, &config);
 	if (table[4 + seat->rank] >= 0) {
-		bring(&plain, 1, id, table);
+		elastic_bring(&plain, 1, id, table);
 		plain_dispatch(&plain);
 		if (seat->rank == 5)
 			plain_expect_rows(&plain, 0, NULL);
@@ -377,14 +346,13 @@ static void replicas_that_are_left_serve_all_ranks(void **state)
 
 /* ---- one table after another ----------------------------------------- */
 
-static const int32_t only_0_and_2[] = {1, 2, 0, 4, 0, -1, 1, -1, 0, 2, -1, -1};
-
 /* Rank 1 is lost, then rank 3; two steps each are in flight at once. */
 static void lose_one_after_another(struct seat *seat)
 {
-	struct shunt_exchange_config config = config_of(2);
+	struct shunt_exchange_config config = elastic_config(2);
 	struct plain plain, second;
-	const int32_t *tables[] = {NULL, without_1, only_0_and_2};
+	const int32_t *tables[] = {
+		NULL, elastic_without_1, elastic_only_0_and_2};
 
 	plain_init(&plain, seat, NULL, &config);
 	for (int i = 0; i < 3; i++) {
@@ -392,8 +360,8 @@ static void lose_one_after_another(struct seat *seat)
 		if (tables[i] && tables[i][4 + seat->rank] < 0)
 			continue;
 		second = plain;
-		bring(&plain, 1, (const int32_t[]){0, 3}, tables[i]);
-		bring(&second, 1, (const int32_t[]){1, 1}, tables[i]);
+		elastic_bring(&plain, 1, (const int32_t[]){0, 3}, tables[i]);
+		elastic_bring(&second, 1, (const int32_t[]){1, 1}, tables[i]);
 		SEAT_OK(seat, shunt_dispatch_start(plain.exchange, &plain.args,
 				      &plain.handle));
 		SEAT_OK(seat, shunt_dispatch_start(second.exchange,
@@ -421,16 +389,17 @@ static void ranks_can_be_left_out_one_after_another(void **state)
 /* Rank 1 still owes its rows of the step before. */
 static void combine_late(struct seat *seat)
 {
-	struct shunt_exchange_config config = config_of(2);
+	struct shunt_exchange_config config = elastic_config(2);
 	struct plain before, after;
 
 	plain_init(&before, seat, NULL, &config);
-	bring(&before, 1, (const int32_t[]){2, 7}, NULL);
+	elastic_bring(&before, 1, (const int32_t[]){2, 7}, NULL);
 	plain_dispatch(&before);
 	seat_barrier(seat);
 	after = before;
 	if (seat->rank != 1) {
-		bring(&after, 1, (const int32_t[]){5, 0}, without_1);
+		elastic_bring(
+			&after, 1, (const int32_t[]){5, 0}, elastic_without_1);
 		plain_dispatch(&after);
 	}
 	SEAT_OK(seat, plain_try_combine(&before, (const float[]){1, 2}));
@@ -453,14 +422,14 @@ static void a_step_begun_before_a_table_is_combined_by_all_its_ranks(
 /* Rank 1 has not heard that it was left out. */
 static void come_uninvited(struct seat *seat)
 {
-	struct shunt_exchange_config config = config_of(2);
+	struct shunt_exchange_config config = elastic_config(2);
 	struct plain plain;
 
 	plain_init(&plain, seat, NULL, &config);
 	for (int i = 0; i < 3; i++) {
 		seat_barrier(seat);
-		bring(&plain, 1, (const int32_t[]){0, 3},
-			seat->rank == 1 ? NULL : without_1);
+		elastic_bring(&plain, 1, (const int32_t[]){0, 3},
+			seat->rank == 1 ? NULL : elastic_without_1);
 		if (seat->rank == 1) {
 			SEAT_STATUS(seat, SHUNT_MISMATCH, plain_try(&plain));
 			seat_message_has(seat, "elastic_info");
@@ -481,117 +450,7 @@ static void a_left_out_rank_that_still_comes_is_told_and_harms_nobody(
 	ranks_run_both(RANKS, come_uninvited, NULL);
 }
 
-/* ---- what docs/elastic.md tells applications to do --------------------- */
-
-static int32_t new_id(const int32_t *table, int64_t num_ranks,
-	int64_t shared_ranks, int64_t per_rank, int32_t id)
-{
-	int64_t experts = (num_ranks - shared_ranks) * per_rank;
-	int32_t rank;
-
-	if (id < 0)
-		return id;
-	if (id >= experts) /* zero, copy, constant */
-		return (int32_t)(id - experts) + table[3];
-	rank = table[4 + shared_ranks + id / per_rank];
-	return rank < 0 ? -1
-			: (int32_t)((rank - table[2]) * per_rank +
-				    id % per_rank);
-}
-
-static void make_table(int32_t *table, const uint8_t *lost, int32_t num_ranks,
-	int32_t shared_ranks, int32_t per_rank)
-{
-	int32_t *to_new = table + 4, *to_original = table + 4 + num_ranks;
-	int32_t left = 0, shared = 0;
-
-	for (int32_t r = 0; r < num_ranks; r++) {
-		to_new[r] = lost[r] ? -1 : left;
-		if (lost[r])
-			continue;
-		shared += r < shared_ranks;
-		to_original[left++] = r;
-	}
-	for (int32_t n = left; n < num_ranks; n++)
-		to_original[n] = -1;
-	table[0] = 1;
-	table[1] = left;
-	table[2] = shared;
-	table[3] = (left - shared) * per_rank;
-}
-
-static void documented_table_and_ids_are_those_of_the_example(void **state)
-{
-	static const uint8_t lost[RANKS] = {0, 1, 0, 0};
-	/* One of each of shared_config()'s replicas. */
-	static const uint8_t replicas[6] = {0, 1, 1, 0, 0, 0};
-	static const int32_t shared[] = {
-		1, 4, 2, 2, 0, -1, -1, 1, 2, 3, 0, 3, 4, 5, -1, -1};
-	int32_t table[16];
-
-	(void)state;
-	make_table(table, lost, RANKS, 0, 8);
-	assert_memory_equal(table, example, sizeof(example));
-	for (int32_t id = -1; id < 40; id++)
-		assert_int_equal(
-			new_id(table, RANKS, 0, 8, id), id < 8    ? id
-							: id < 16 ? -1
-								  : id - 8);
-	make_table(table, replicas, 6, 4, 1);
-	assert_memory_equal(table, shared, sizeof(shared));
-	for (int32_t id = 0; id < 2; id++)
-		assert_int_equal(new_id(table, 6, 4, 1, id), id);
-}
-
-/* Nobody knew when the step began: that exchange is over. */
-static void make_another(struct seat *seat)
-{
-	static const int32_t survivors[] = {0, 2, 3};
-	struct shunt_exchange_config config = config_of(8);
-	struct shunt_group *group;
-	struct plain plain;
-	uint8_t lost[RANKS];
-
-	plain_init(&plain, seat, NULL, &config);
-	pass_whole(&plain);
-	seat_barrier(seat);
-	if (seat->rank == 1)
-		kill(getpid(), SIGKILL);
-	bring(&plain, 1, (const int32_t[]){31, 9}, NULL);
-	SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
-	bring(&plain, 1, ids[seat->rank], example);
-	SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
-	plain_fini(&plain);
-	SEAT_CHECK(seat,
-		shunt_world_lost(seat->world, lost) == 1 && lost[1] == 1,
-		"rank 1 is not the lost one");
-	SEAT_OK(seat, shunt_group_create(
-			      seat->world, survivors, 3, "two", 0, &group));
-	config.num_experts = 24;
-	plain_init(&plain, seat, group, &config);
-	for (int i = 0; i < 5; i++) {
-		bring(&plain, 1, (const int32_t[]){8, 23}, NULL);
-		plain_dispatch(&plain);
-		SEAT_OK(seat, plain_try_combine(&plain,
-				      (const float[]){1, 1, 1, 1, 1, 1, 1, 1}));
-		plain_expect_sums(&plain, (const float[]){2});
-	}
-	plain_fini(&plain);
-	shunt_group_destroy(group);
-}
-
-static void survivors_of_a_broken_step_make_another_group_and_exchange(
-	void **state)
-{
-	struct ranks_plan plan = {
-		.launch = RANKS_PROCESSES,
-		.num_ranks = RANKS,
-		.may_die = 1 << 1,
-	};
-
-	(void)state;
-	ranks_run(&plan, make_another);
-}
+/* ---- nothing is left ---------------------------------------------------- */
 
 /* A shared expert on rank 0; a token whose experts are all gone. */
 static void lose_all_choices(struct seat *seat)
@@ -605,7 +464,7 @@ static void lose_all_choices(struct seat *seat)
 	config.num_shared_ranks = 1;
 	plain_init(&plain, seat, NULL, &config);
 	if (seat->rank != 1) {
-		bring(&plain, 2, (const int32_t[]){-1, 0}, table);
+		elastic_bring(&plain, 2, (const int32_t[]){-1, 0}, table);
 		plain_dispatch(&plain);
 		SEAT_CHECK(seat, plain.out.num_rows == 2, "%d rows",
 			(int)plain.out.num_rows);
@@ -637,7 +496,8 @@ static void copy_only(struct seat *seat)
 	for (int i = 0; i < 4; i++) {
 		if (i > 1 && seat->rank == 1)
 			break;
-		bring(&plain, 1, (const int32_t[]){0}, i > 1 ? table : NULL);
+		elastic_bring(
+			&plain, 1, (const int32_t[]){0}, i > 1 ? table : NULL);
 		plain_dispatch(&plain);
 		plain.combine.ori_x = plain.x;
 		SEAT_OK(seat, plain_try_combine(&plain, NULL));
@@ -670,10 +530,6 @@ int main(void)
 			a_step_begun_before_a_table_is_combined_by_all_its_ranks),
 		cmocka_unit_test(
 			a_left_out_rank_that_still_comes_is_told_and_harms_nobody),
-		cmocka_unit_test(
-			documented_table_and_ids_are_those_of_the_example),
-		cmocka_unit_test(
-			survivors_of_a_broken_step_make_another_group_and_exchange),
 		cmocka_unit_test(
 			a_token_whose_experts_are_all_gone_comes_back_as_zeros),
 		cmocka_unit_test(special_experts_alone_survive_a_table),

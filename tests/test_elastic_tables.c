@@ -1,6 +1,6 @@
 /*
  * elastic_info tables that cannot be: wrong ones, ones that ranks do not agree
- * on, and ones that bring ranks back.
+ * on, and ones that elastic_bring ranks back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,41 +9,9 @@
 
 #include <cmocka.h>
 
-#include "support/plain.h"
+#include "support/elastic.h"
 
-#define RANKS 4
-
-static struct shunt_exchange_config config_of(int64_t per_rank)
-{
-	struct shunt_exchange_config config =
-		plain_config(2, 2, RANKS * per_rank);
-
-	config.elastic = true;
-	return config;
-}
-
-/* Nobody but rank 0, 2, 3 takes part. */
-static void bring(struct plain *plain, int64_t num_tokens, const int32_t *ids,
-	const int32_t *table)
-{
-	plain_bring(plain, num_tokens, ids);
-	plain->args.elastic_info = table;
-	plain->combine.elastic_info = table;
-}
-
-/* Two experts on each rank; rank 1 is left out. */
-static const int32_t without_1[] = {1, 3, 0, 6, 0, -1, 1, 2, 0, 2, 3, -1};
-
-/* Shared experts 0 on ranks 0, 1 and 1 on ranks 2, 3; experts 0, 1 on 4, 5. */
-static struct shunt_exchange_config shared_config(void)
-{
-	struct shunt_exchange_config config = plain_config(1, 1, 2);
-
-	config.num_shared_experts = 2;
-	config.num_shared_ranks = 4;
-	config.elastic = true;
-	return config;
-}
+#define RANKS ELASTIC_RANKS
 
 /* ---- tables that are wrong -------------------------------------------- */
 
@@ -88,7 +56,7 @@ static const struct wrong_table wrong[] = {
 		{1, 3, 0, 6, 0, 1, -1, 2, 0, 1, 3, -1}},
 };
 
-/* Of six ranks with shared_config(); rank 3 gives them. */
+/* Of six ranks with elastic_shared_config(); rank 3 gives them. */
 static const struct wrong_table wrong_shared[] = {
 	{{"elastic_info[2] is 3", "same number"},
 		{1, 5, 3, 2, 0, 1, -1, 2, 3, 4, 0, 1, 3, 4, 5, -1}},
@@ -116,7 +84,8 @@ static void give_wrong_table(
 	struct seat *seat = plain->seat;
 
 	seat_label(seat, "%s: ", table->words[0]);
-	bring(plain, 1, first, seat->rank == culprit ? table->table : NULL);
+	elastic_bring(
+		plain, 1, first, seat->rank == culprit ? table->table : NULL);
 	SEAT_STATUS(seat,
 		seat->rank == culprit ? SHUNT_INVALID : SHUNT_PEER_REFUSED,
 		plain_try(plain));
@@ -128,21 +97,21 @@ static void give_wrong_table(
 
 static void give_wrong_tables(struct seat *seat)
 {
-	struct shunt_exchange_config config = config_of(2);
+	struct shunt_exchange_config config = elastic_config(2);
 	struct plain plain;
 
 	plain_init(&plain, seat, NULL, &config);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
 		give_wrong_table(&plain, 2, &wrong[i]);
 	seat_label(seat, "afterwards: ");
-	bring(&plain, 1, (const int32_t[]){0, 1}, NULL);
+	elastic_bring(&plain, 1, (const int32_t[]){0, 1}, NULL);
 	plain_pass(&plain);
 	plain_fini(&plain);
 }
 
 static void give_wrong_shared_tables(struct seat *seat)
 {
-	struct shunt_exchange_config config = shared_config();
+	struct shunt_exchange_config config = elastic_shared_config();
 	struct plain plain;
 
 	plain_init(&plain, seat, NULL, &config);
@@ -150,7 +119,7 @@ static void give_wrong_shared_tables(struct seat *seat)
 		i++)
 		give_wrong_table(&plain, 3, &wrong_shared[i]);
 	seat_label(seat, "afterwards: ");
-	bring(&plain, 1, (const int32_t[]){0}, NULL);
+	elastic_bring(&plain, 1, (const int32_t[]){0}, NULL);
 	plain_pass(&plain);
 	plain_fini(&plain);
 }
@@ -165,16 +134,16 @@ static void a_wrong_table_is_invalid_naming_the_entry_and_refused_elsewhere(
 
 static void give_table_to_plain_exchange(struct seat *seat)
 {
-	struct shunt_exchange_config config = config_of(2);
+	struct shunt_exchange_config config = elastic_config(2);
 	struct plain plain;
 
 	config.elastic = false;
 	plain_init(&plain, seat, NULL, &config);
-	bring(&plain, 1, (const int32_t[]){0, 1}, without_1);
+	elastic_bring(&plain, 1, (const int32_t[]){0, 1}, elastic_without_1);
 	SEAT_STATUS(seat, SHUNT_INVALID, plain_try(&plain));
 	seat_message_has(seat, "elastic_info");
 	seat_message_has(seat, "without elastic");
-	bring(&plain, 1, (const int32_t[]){0, 1}, NULL);
+	elastic_bring(&plain, 1, (const int32_t[]){0, 1}, NULL);
 	plain_pass(&plain);
 	plain_fini(&plain);
 }
@@ -190,7 +159,6 @@ static void a_table_without_elastic_is_invalid(void **state)
 static const int32_t without_3[] = {1, 3, 0, 6, 0, 1, 2, -1, 0, 1, 2, -1};
 static const int32_t without_1_turned[] = {
 	1, 3, 0, 6, 0, -1, 2, 1, 0, 3, 2, -1};
-static const int32_t only_0_and_2[] = {1, 2, 0, 4, 0, -1, 1, -1, 0, 2, -1, -1};
 
 /* What each of the four ranks gives. */
 struct disagreement {
@@ -203,7 +171,7 @@ struct disagreement {
 static void disagree(struct seat *seat)
 {
 	const struct disagreement *how = seat->context;
-	struct shunt_exchange_config config = config_of(2);
+	struct shunt_exchange_config config = elastic_config(2);
 	struct plain plain;
 
 	seat_label(seat, "%s: ", how->what);
@@ -212,14 +180,14 @@ static void disagree(struct seat *seat)
 		seat_barrier(seat);
 		if (!(how->present >> seat->rank & 1))
 			continue;
-		bring(&plain, 1, (const int32_t[]){0, 1},
+		elastic_bring(&plain, 1, (const int32_t[]){0, 1},
 			how->tables[seat->rank]);
 		SEAT_STATUS(seat, SHUNT_MISMATCH, plain_try(&plain));
 		seat_message_has(seat, "elastic_info");
 	}
 	if (how->present >> seat->rank & 1) {
-		bring(&plain, 1, (const int32_t[]){0, 1},
-			how->present == 15 ? NULL : without_1);
+		elastic_bring(&plain, 1, (const int32_t[]){0, 1},
+			how->present == 15 ? NULL : elastic_without_1);
 		plain_dispatch(&plain);
 		SEAT_OK(seat, plain_try_combine(&plain, (const float[]){1, 2}));
 		plain_expect_sums(&plain, (const float[]){3});
@@ -231,15 +199,23 @@ static void disagree(struct seat *seat)
 static void tables_that_differ_are_a_mismatch_on_all(void **state)
 {
 	static const struct disagreement all[] = {
-		{"some have none", {NULL, NULL, without_1, without_1}, 15, 3},
-		{"two pairs", {without_3, without_3, without_1, without_1}, 15,
+		{"some have none",
+			{NULL, NULL, elastic_without_1, elastic_without_1}, 15,
 			3},
+		{"two pairs",
+			{without_3, without_3, elastic_without_1,
+				elastic_without_1},
+			15, 3},
 		{"another order",
-			{without_1, NULL, without_1, without_1_turned}, 13, 3},
+			{elastic_without_1, NULL, elastic_without_1,
+				without_1_turned},
+			13, 3},
 		/* Ranks 0 or 3 wait for rank 1, which does not come. */
-		{"the first has none", {NULL, NULL, without_1, without_1}, 13,
+		{"the first has none",
+			{NULL, NULL, elastic_without_1, elastic_without_1}, 13,
 			1},
-		{"the last has none", {without_1, NULL, without_1, NULL}, 13,
+		{"the last has none",
+			{elastic_without_1, NULL, elastic_without_1, NULL}, 13,
 			1},
 	};
 
@@ -250,17 +226,18 @@ static void tables_that_differ_are_a_mismatch_on_all(void **state)
 
 static void disagree_at_combine(struct seat *seat)
 {
-	struct shunt_exchange_config config = config_of(2);
+	struct shunt_exchange_config config = elastic_config(2);
 	struct plain plain;
 
 	plain_init(&plain, seat, NULL, &config);
 	if (seat->rank != 1) {
 		for (int i = 0; i < 4; i++) {
-			bring(&plain, 1, (const int32_t[]){0, 3}, without_1);
+			elastic_bring(&plain, 1, (const int32_t[]){0, 3},
+				elastic_without_1);
 			plain_dispatch(&plain);
 			/* None stands for that of dispatch. */
 			plain.combine.elastic_info =
-				i % 2 == 0 ? NULL : without_1;
+				i % 2 == 0 ? NULL : elastic_without_1;
 			if (i % 2 == 1 && seat->rank == 2)
 				plain.combine.elastic_info = without_1_turned;
 			SEAT_STATUS(seat,
@@ -291,18 +268,21 @@ static void go_back(struct seat *seat)
 	static const int32_t *const backs[] = {NULL, all, without_3};
 	static const char *const words[] = {
 		"elastic_info is missing", "brings back", "brings back"};
-	struct shunt_exchange_config config = config_of(2);
+	struct shunt_exchange_config config = elastic_config(2);
 	struct plain plain;
 
 	plain_init(&plain, seat, NULL, &config);
 	if (seat->rank == 0 || seat->rank == 2) {
-		bring(&plain, 1, (const int32_t[]){0, 1}, only_0_and_2);
+		elastic_bring(&plain, 1, (const int32_t[]){0, 1},
+			elastic_only_0_and_2);
 		plain_pass(&plain);
 		for (int i = 0; i < 3; i++) {
-			bring(&plain, 1, (const int32_t[]){0, 1}, backs[i]);
+			elastic_bring(
+				&plain, 1, (const int32_t[]){0, 1}, backs[i]);
 			SEAT_STATUS(seat, SHUNT_INVALID, plain_try(&plain));
 			seat_message_has(seat, words[i]);
-			bring(&plain, 1, (const int32_t[]){0, 3}, only_0_and_2);
+			elastic_bring(&plain, 1, (const int32_t[]){0, 3},
+				elastic_only_0_and_2);
 			plain_dispatch(&plain);
 			SEAT_OK(seat, plain_try_combine(
 					      &plain, (const float[]){1, 2}));
