@@ -13,8 +13,7 @@ struct sender {
 	struct step *step;
 	const struct route *route;
 	const struct shape *shape;
-	void (*scatter)(void *const *places, int64_t num_places,
-		const void *row, int64_t bytes);
+	scatter_fn *scatter;
 	const uint8_t *x;
 	int64_t x_pitch; /* bytes from row to row of x */
 	const uint8_t *x_scales;
@@ -147,10 +146,18 @@ static const uint8_t *row_of(const struct sender *sender, int64_t token)
 	return sender->x + token * sender->x_pitch;
 }
 
-/* Quantizes a token for the expert with row `scale_row` of scales, -1: for
- * all. */
-static struct row_scales quantize(
-	const struct sender *sender, int64_t token, int64_t scale_row, void *q)
+/* The x that is read after that of `token`: asked for while this is written. */
+static struct ahead ahead_of(const struct sender *sender, int64_t token)
+{
+	if (token + 1 >= sender->route->num_tokens)
+		return (struct ahead){NULL, 0};
+	return (struct ahead){(const char *)row_of(sender, token + 1),
+		sender->shape->x_row_bytes};
+}
+
+/* Quantizes a token for the expert with row `scale_row` of scales. */
+static struct row_scales quantize(const struct sender *sender, int64_t token,
+	int64_t scale_row, void *q, const void *next)
 {
 	struct scratch *scratch = &sender->exchange->scratch;
 	const struct shunt_dispatch_args *args = &sender->step->dispatch;
@@ -167,6 +174,7 @@ static struct row_scales quantize(
 		.fixed_is_one = args->static_shape == SHUNT_STATIC_ONE,
 		.hidden = sender->shape->hidden,
 		.tally = &sender->step->tally,
+		.next = next,
 	};
 
 	if (args->smooth_scales)
@@ -203,7 +211,7 @@ static void send_token(const struct sender *sender, int64_t token)
 	if (num_places == 0)
 		return;
 	if (sender->exchange->quantize) {
-		scales = quantize(sender, token, 0, scratch->row);
+		scales = quantize(sender, token, 0, scratch->row, NULL);
 		row = scratch->row;
 	} else {
 		scales = brought_scales(sender, token);
@@ -221,8 +229,8 @@ static void send_token(const struct sender *sender, int64_t token)
 	}
 	if (sender->indexed)
 		scratch->places[num_places++] = kept_place(sender, token);
-	sender->scatter(
-		scratch->places, num_places, row, shape->format.row_bytes);
+	sender->scatter(scratch->places, num_places, row,
+		shape->format.row_bytes, ahead_of(sender, token));
 }
 
 /* Place k of a token whose row differs from expert to expert. */
@@ -234,8 +242,10 @@ static void send_place(const struct sender *sender, int64_t token, int64_t k)
 	struct target target = target_of(sender, at, 0);
 	uint8_t *place = sender->indexed ? kept_place(sender, at)
 					 : target_place(sender, &target);
-	struct row_scales scales = quantize(
-		sender, token, sender->route->view->scale_row[unit], place);
+	struct ahead none = {NULL, 0};
+	struct row_scales scales =
+		quantize(sender, token, sender->route->view->scale_row[unit],
+			place, ahead_of(sender, token).next);
 
 	write_beside(sender, &target, token, k, &scales);
 	for (int32_t q = 1; q < shape->tp_size; q++) {
@@ -245,8 +255,8 @@ static void send_place(const struct sender *sender, int64_t token, int64_t k)
 		write_beside(sender, &target, token, k, &scales);
 		other = target_place(sender, &target);
 		if (!sender->indexed)
-			sender->scatter(
-				&other, 1, place, shape->format.row_bytes);
+			sender->scatter(&other, 1, place,
+				shape->format.row_bytes, none);
 	}
 }
 

@@ -18,8 +18,7 @@ struct element_source {
 	const float *smooth; /* or NULL */
 	const float *fixed;  /* or NULL */
 	bool fixed_is_one;
-	int64_t ahead; /* elements from the row to the next, which may be
-			* asked for in advance */
+	const void *next; /* x to ask memory for meanwhile, or NULL */
 };
 
 /* What they become. */

@@ -161,7 +161,7 @@ QUANT_INLINE void dynamic_group_row(enum shunt_dtype dtype,
 		.form = form,
 		.group = 128,
 	};
-	struct element_source source = {.x = row->x, .ahead = row->hidden};
+	struct element_source source = {.x = row->x, .next = row->next};
 
 	if (row->smooth) {
 		source.smooth = row->smooth;
@@ -176,7 +176,7 @@ QUANT_INLINE void mx_row(enum shunt_dtype dtype, enum shunt_dtype code,
 {
 	const struct element_source source = {
 		.x = row->x,
-		.ahead = row->hidden,
+		.next = row->next,
 	};
 	const struct group_mode mode = {
 		.kind = GROUP_MX,
@@ -191,7 +191,7 @@ QUANT_INLINE void nvfp4_row(enum shunt_dtype dtype, const struct quant_row *row)
 {
 	const struct element_source source = {
 		.x = row->x,
-		.ahead = row->hidden,
+		.next = row->next,
 	};
 	struct group_mode mode = {
 		.kind = GROUP_NVFP4,

@@ -16,6 +16,7 @@
 
 #include "base/simd.h"
 #include "quant/row.h"
+#include "quant/scatter.h"
 
 struct quant_kernels {
 	const char *name;
@@ -23,17 +24,15 @@ struct quant_kernels {
 	quant_codes_fn
 		*back[QUANT_NUM_MODES][QUANT_NUM_FORMS][QUANT_NUM_DTYPES];
 	/*
-	 * Copies `bytes` from src, hot in cache, to each of num_dst places.
-	 * No two ranges overlap.
+	 * Copies `bytes` from src, hot in cache, to each of num_dst places, and
+	 * asks for `ahead` meanwhile. No two ranges overlap.
 	 */
-	void (*scatter)(void *const *dst, int64_t num_dst, const void *src,
-		int64_t bytes);
+	scatter_fn *scatter;
 	/*
 	 * The same past the caches, for what nobody reads soon. Whoever signals
 	 * that the bytes are there calls scatter_fence() before.
 	 */
-	void (*scatter_stream)(void *const *dst, int64_t num_dst,
-		const void *src, int64_t bytes);
+	scatter_fn *scatter_stream;
 };
 
 /* The table of simd_level(). Never NULL. */

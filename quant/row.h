@@ -29,6 +29,7 @@ struct quant_row {
 	int64_t hidden;
 	struct quant_tally *tally; /* kernels add to it */
 	int64_t scale_step;        /* from a scale to the next; 0: dense */
+	const void *next; /* the x to ask memory for meanwhile; NULL: none */
 };
 
 /*

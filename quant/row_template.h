@@ -124,7 +124,7 @@ QUANT_INLINE void dynamic_row_by(enum shunt_dtype dtype, enum shunt_dtype code,
 QUANT_INLINE void dynamic_row(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct quant_row *row)
 {
-	struct element_source source = {.x = row->x, .ahead = row->hidden};
+	struct element_source source = {.x = row->x, .next = row->next};
 
 	if (row->smooth) {
 		source.smooth = row->smooth;
@@ -140,7 +140,7 @@ QUANT_INLINE void static_row(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct element_source source = {
 		.x = row->x,
 		.smooth = row->smooth,
-		.ahead = row->hidden,
+		.next = row->next,
 		.fixed = row->fixed,
 		.fixed_is_one = row->fixed_is_one,
 	};

@@ -61,6 +61,10 @@ static void quantize_rows(const struct shunt_quantize_args *args,
 
 	for (int64_t row = 0; row < request->num_rows; row++) {
 		next.x = (const char *)args->x + request_x_off(request, row);
+		next.next = row + 1 < request->num_rows
+				    ? (const char *)args->x +
+					      request_x_off(request, row + 1)
+				    : NULL;
 		next.q = (char *)args->q + request_q_off(request, row);
 		if (args->scales)
 			next.scales = (char *)args->scales +

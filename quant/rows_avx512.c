@@ -257,17 +257,15 @@ QUANT_INLINE void encode_bf16(enum shunt_dtype code,
 	_mm256_storeu_si256((void *)(q + i), _mm512_cvtepi16_epi8(even));
 }
 
-/*
- * Asks for the line of element i, which may be past the row's end: rows mostly
- * follow each other, and while this one is in work memory would idle. Only a
- * hint, it never faults.
- */
-QUANT_INLINE void prefetch(enum shunt_dtype dtype, const void *x, int64_t i)
+/* Asks for the line of element i of the x that comes next. */
+QUANT_INLINE void prefetch(
+	enum shunt_dtype dtype, const struct element_source *source, int64_t i)
 {
 	int64_t element_bytes = dtype == SHUNT_DTYPE_F32 ? 4 : 2;
-	uintptr_t at = (uintptr_t)x + (uintptr_t)(i * element_bytes);
 
-	_mm_prefetch((const char *)at, _MM_HINT_T0);
+	if (source->next)
+		_mm_prefetch((const char *)source->next + i * element_bytes,
+			_MM_HINT_T0);
 }
 
 QUANT_INLINE void span_encode(enum shunt_dtype dtype, enum shunt_dtype code,
@@ -276,14 +274,14 @@ QUANT_INLINE void span_encode(enum shunt_dtype dtype, enum shunt_dtype code,
 {
 	if (dtype == SHUNT_DTYPE_BF16 && !source->smooth && !source->fixed) {
 		for (; i + 32 <= end; i += 32) {
-			prefetch(dtype, source->x, source->ahead + i);
+			prefetch(dtype, source, i);
 			encode_bf16(code, target, source->x, i);
 		}
 	}
 	for (; i < end; i += 16) {
 		__mmask16 lanes = half_lanes(end - i);
 
-		prefetch(dtype, source->x, source->ahead + i);
+		prefetch(dtype, source, i);
 		store_codes(code, target->q, i,
 			encode(code, target, load_y(dtype, source, i, lanes)),
 			lanes);

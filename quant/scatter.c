@@ -3,15 +3,26 @@
 
 #include <string.h>
 
+/* Bytes for one memcpy, which is at its best with no fewer. */
+#define COPY 4096
+
 #if defined(__x86_64__)
 #include <emmintrin.h>
 #endif
 
-void scatter_copy(
-	void *const *dst, int64_t num_dst, const void *src, int64_t bytes)
+void scatter_copy(void *const *dst, int64_t num_dst, const void *src,
+	int64_t bytes, struct ahead ahead)
 {
+	int64_t pace = ahead_pace(&ahead, num_dst * bytes);
+
 	for (int64_t i = 0; i < num_dst; i++)
-		memcpy(dst[i], src, (size_t)bytes);
+		for (int64_t at = 0; at < bytes; at += COPY) {
+			int64_t left = bytes - at;
+
+			ahead_ask(&ahead, pace * (COPY / AHEAD_BLOCK));
+			memcpy((char *)dst[i] + at, (const char *)src + at,
+				(size_t)(left < COPY ? left : COPY));
+		}
 }
 
 #if defined(__x86_64__)
@@ -30,24 +41,31 @@ static inline void stream_line(char *dst, const char *src)
 
 /* Lines that dst covers in part are stored through the caches: a partial
  * write past them is a read, a merge and a write in the memory controller. */
-static void stream(char *dst, const char *src, int64_t bytes)
+static void stream(char *dst, const char *src, int64_t bytes,
+	struct ahead *ahead, int64_t pace)
 {
-	int64_t head = (int64_t)(-(uintptr_t)dst % LINE);
-	int64_t at;
+	int64_t at = (int64_t)(-(uintptr_t)dst % LINE);
 
-	if (head > bytes)
-		head = bytes;
-	memcpy(dst, src, (size_t)head);
-	for (at = head; at + LINE <= bytes; at += LINE)
+	if (at > bytes)
+		at = bytes;
+	memcpy(dst, src, (size_t)at);
+	for (; at + AHEAD_BLOCK <= bytes; at += AHEAD_BLOCK) {
+		ahead_ask(ahead, pace);
+		for (int64_t line = at; line < at + AHEAD_BLOCK; line += LINE)
+			stream_line(dst + line, src + line);
+	}
+	for (; at + LINE <= bytes; at += LINE)
 		stream_line(dst + at, src + at);
 	memcpy(dst + at, src + at, (size_t)(bytes - at));
 }
 
-void scatter_stream(
-	void *const *dst, int64_t num_dst, const void *src, int64_t bytes)
+void scatter_stream(void *const *dst, int64_t num_dst, const void *src,
+	int64_t bytes, struct ahead ahead)
 {
+	int64_t pace = ahead_pace(&ahead, num_dst * bytes);
+
 	for (int64_t i = 0; i < num_dst; i++)
-		stream(dst[i], src, bytes);
+		stream(dst[i], src, bytes, &ahead, pace);
 }
 
 void scatter_fence(void)
@@ -58,10 +76,10 @@ void scatter_fence(void)
 #else
 
 /* Plain C has no way past the caches; its stores need no fence. */
-void scatter_stream(
-	void *const *dst, int64_t num_dst, const void *src, int64_t bytes)
+void scatter_stream(void *const *dst, int64_t num_dst, const void *src,
+	int64_t bytes, struct ahead ahead)
 {
-	scatter_copy(dst, num_dst, src, bytes);
+	scatter_copy(dst, num_dst, src, bytes, ahead);
 }
 
 void scatter_fence(void)

@@ -5,17 +5,19 @@
 
 #include <stdint.h>
 
+#include "quant/ahead.h"
+
+typedef void scatter_fn(void *const *dst, int64_t num_dst, const void *src,
+	int64_t bytes, struct ahead ahead);
+
 /* struct quant_kernels.scatter */
-void scatter_copy(
-	void *const *dst, int64_t num_dst, const void *src, int64_t bytes);
+scatter_fn scatter_copy;
 
 /* struct quant_kernels.scatter_stream */
-void scatter_stream(
-	void *const *dst, int64_t num_dst, const void *src, int64_t bytes);
+scatter_fn scatter_stream;
 
 /* The same for AVX-512, where that exists. */
-void scatter_stream_avx512(
-	void *const *dst, int64_t num_dst, const void *src, int64_t bytes);
+scatter_fn scatter_stream_avx512;
 
 /* Orders what scatter_stream() has stored before the atomic stores that follow.
  * Once for all rows: it waits for them to leave the core. */

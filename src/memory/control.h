@@ -6,7 +6,8 @@
  *	     and its link in the holder's robust list  (owner writes)
  *	128  doorbell                                  (peers add)
  *	256  beat: what this rank did last, and when   (owner writes)
- *	384  directory: where this rank's groups are   (owner writes)
+ *	384  cores: where this rank may run             (owner writes)
+ *	512  directory: where this rank's groups are   (owner writes)
  */
 #ifndef MEMORY_CONTROL_H
 #define MEMORY_CONTROL_H
@@ -20,6 +21,7 @@
 #define CONTROL_MAX_GROUPS  256
 #define CONTROL_LINE        128 /* two cache lines: the prefetcher takes pairs */
 #define CONTROL_PHASE_BYTES 24
+#define CONTROL_CORE_WORDS  16 /* 1024 processors, as many as cpu_set_t has */
 
 /* What a rank did last; for reports only, so a torn read does no harm. */
 struct beat {
@@ -52,6 +54,8 @@ struct control {
 	_Atomic uintptr_t life_link; /* written, never read: see health.c */
 	_Alignas(CONTROL_LINE) struct doorbell doorbell;
 	_Alignas(CONTROL_LINE) struct beat beat;
+	/* Bit n of word n / 64: processor n. Written before peers attach. */
+	_Alignas(CONTROL_LINE) uint64_t cores[CONTROL_CORE_WORDS];
 	_Alignas(CONTROL_LINE) struct directory_entry
 		directory[CONTROL_MAX_GROUPS];
 };

@@ -34,8 +34,8 @@ struct waiter {
  */
 enum shunt_status wait_for(struct waiter *waiter, int64_t deadline);
 
-/* The spin before a wait gives its core away, in ns, for a world with
- * num_ranks ranks on this host: 0 when there are more of them than cores. */
-int64_t wait_spin_ns(int32_t num_ranks);
+/* The spin before a wait gives its core away, in ns, for a host where num_ranks
+ * ranks run on num_cores cores: 0 when there are more of them than cores. */
+int64_t wait_spin_ns(int32_t num_ranks, int32_t num_cores);
 
 #endif

@@ -19,6 +19,7 @@
 #include "transport/select.h"
 #include "world/group.h"
 #include "world/retire.h"
+#include "world/cores.h"
 #include "world/wait.h"
 
 #define DEFAULT_DEADLINE_NS INT64_C(60000000000)
@@ -160,6 +161,7 @@ static enum shunt_status world_open(struct shunt_world *world,
 	status = life_begin(world->segment);
 	if (status != SHUNT_OK)
 		goto destroy_heap;
+	cores_publish(world->control);
 	world_beat(world, BEAT_STARTED, 0);
 	return SHUNT_OK;
 
@@ -202,7 +204,6 @@ static enum shunt_status world_make(struct shunt_world *world,
 	world->rank = bootstrap->rank;
 	world->num_ranks = bootstrap->num_ranks;
 	world->generation = guard_generation();
-	world->spin_ns = wait_spin_ns(world->num_ranks);
 	log_set_rank(world->rank);
 	status = segment_bytes_resolve(config, bootstrap, &segment_bytes);
 	if (status != SHUNT_OK)
@@ -211,6 +212,7 @@ static enum shunt_status world_make(struct shunt_world *world,
 	if (status != SHUNT_OK)
 		return status;
 	status = world_join(world, bootstrap, deadline);
+	world->spin_ns = wait_spin_ns(world->num_ranks, cores_of_all(world));
 	if (status == SHUNT_OK)
 		status = group_create_world(world, deadline, &world->group);
 	if (status != SHUNT_OK) {
