@@ -23,6 +23,12 @@
 
 #define SUM_NUM_DTYPES 4 /* SHUNT_DTYPE_NONE .. SHUNT_DTYPE_BF16 */
 
+/* The rows that are summed next, which memory is asked for meanwhile: a hint. */
+struct sum_next {
+	const void *const *rows;
+	int64_t num_rows; /* 0: none */
+};
+
 struct sum_kernels {
 	const char *name;
 	/*
@@ -34,7 +40,7 @@ struct sum_kernels {
 	 */
 	void (*rows[SUM_NUM_DTYPES][SUM_NUM_DTYPES])(void *out,
 		const void *const *rows, const float *weights, int64_t num_rows,
-		int64_t hidden);
+		int64_t hidden, struct sum_next next);
 };
 
 /* The table of simd_level(). Never NULL. */

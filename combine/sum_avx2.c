@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/half_avx2.h"
+#include "combine/sum_ahead.h"
 #include "combine/sum_scalar.h"
 
 /* 4 pairs take 8 of 16 registers, and 128 bytes of a bf16 row at a visit. */
@@ -48,13 +49,18 @@ HALF_INLINE void sum_block(enum shunt_dtype row_dtype,
 
 HALF_INLINE void sum_span(enum shunt_dtype row_dtype,
 	enum shunt_dtype out_dtype, void *out, const void *const *rows,
-	const float *weights, int64_t num_rows, int64_t hidden)
+	const float *weights, int64_t num_rows, int64_t hidden,
+	const struct sum_next *next)
 {
+	int64_t element_bytes = row_dtype == SHUNT_DTYPE_F32 ? 4 : 2;
 	int64_t h = 0;
 
-	for (; h + BLOCK_LANES <= hidden; h += BLOCK_LANES)
+	for (; h + BLOCK_LANES <= hidden; h += BLOCK_LANES) {
+		sum_ask_ahead(rows, num_rows, next, hidden * element_bytes,
+			h * element_bytes, BLOCK_LANES * element_bytes);
 		sum_block(row_dtype, out_dtype, out, rows, weights, num_rows, h,
 			MAX_PAIRS);
+	}
 	for (; h + PAIR_LANES <= hidden; h += PAIR_LANES)
 		sum_block(row_dtype, out_dtype, out, rows, weights, num_rows, h,
 			1);
@@ -65,14 +71,15 @@ HALF_INLINE void sum_span(enum shunt_dtype row_dtype,
 /* Two copies, so that the loop over rows does not ask for weights. */
 HALF_INLINE void sum_rows(enum shunt_dtype row_dtype,
 	enum shunt_dtype out_dtype, void *out, const void *const *rows,
-	const float *weights, int64_t num_rows, int64_t hidden)
+	const float *weights, int64_t num_rows, int64_t hidden,
+	const struct sum_next *next)
 {
 	if (weights)
 		sum_span(row_dtype, out_dtype, out, rows, weights, num_rows,
-			hidden);
+			hidden, next);
 	else
 		sum_span(row_dtype, out_dtype, out, rows, NULL, num_rows,
-			hidden);
+			hidden, next);
 }
 
 SUM_DEFINE_ALL(sum_rows)

@@ -32,10 +32,11 @@ static inline __attribute__((always_inline)) void sum_scalar_span(
  */
 #define SUM_DEFINE(span, row, ROW, out_name, OUT)                              \
 	static void sum_##row##_##out_name(void *out, const void *const *rows, \
-		const float *weights, int64_t num_rows, int64_t hidden)        \
+		const float *weights, int64_t num_rows, int64_t hidden,        \
+		struct sum_next next)                                          \
 	{                                                                      \
 		span(SHUNT_DTYPE_##ROW, SHUNT_DTYPE_##OUT, out, rows, weights, \
-			num_rows, hidden);                                     \
+			num_rows, hidden, &next);                              \
 	}
 #define SUM_DEFINE_ROW(span, row, ROW)       \
 	SUM_DEFINE(span, row, ROW, f32, F32) \

@@ -70,28 +70,51 @@ static void accumulate(struct terms *terms, int64_t token)
 			add_term(terms, &term);
 }
 
-/* `out` of type `to` becomes the token's sum. */
-static void sum_token(
-	struct terms *terms, int64_t token, enum shunt_dtype to, void *out)
+/* The token's sum if all its terms are plain rows: where they lie. */
+struct row_list {
+	const void **rows;
+	float *weights;
+	int64_t num_rows; /* -1: they are not */
+};
+
+static struct row_list list_rows(struct terms *terms, int64_t token)
 {
 	const struct shunt_exchange *exchange = terms->exchange;
 	const struct scratch *scratch = &exchange->scratch;
+	int64_t half = token % 2 * (exchange_shape(exchange)->num_sends + 1);
+	int64_t rows_read = terms->rows_read;
+	struct row_list list = {
+		scratch->results + half, scratch->weights + half, 0};
+
+	if (token >= terms->step->route->num_tokens)
+		return list;
+	if (!terms_get_rows(
+		    terms, token, list.rows, list.weights, &list.num_rows)) {
+		terms->rows_read = rows_read;
+		list.num_rows = -1;
+	}
+	return list;
+}
+
+/* `out` of type `to` becomes the token's sum. */
+static void sum_token(struct terms *terms, int64_t token,
+	const struct row_list *list, const struct row_list *next,
+	enum shunt_dtype to, void *out)
+{
+	const struct shunt_exchange *exchange = terms->exchange;
 	enum shunt_dtype dtype = exchange->accepted.config.expert_dtype;
 	int64_t hidden = exchange_shape(exchange)->hidden;
-	int64_t rows_read = terms->rows_read;
-	int64_t num_rows;
+	float *acc = exchange->scratch.acc;
 
-	if (terms_get_rows(terms, token, scratch->results, scratch->weights,
-		    &num_rows)) {
-		sum_kernels()->rows[dtype][to](out, scratch->results,
-			terms->weights ? scratch->weights : NULL, num_rows,
-			hidden);
+	if (list->num_rows >= 0) {
+		sum_kernels()->rows[dtype][to](out, list->rows,
+			terms->weights ? list->weights : NULL, list->num_rows,
+			hidden, (struct sum_next){next->rows, next->num_rows});
 		return;
 	}
-	terms->rows_read = rows_read;
 	accumulate(terms, token);
-	if (out != scratch->acc)
-		acc_kernels()->store[to](out, scratch->acc, hidden);
+	if (out != acc)
+		acc_kernels()->store[to](out, acc, hidden);
 }
 
 /* ---- the fused tail ------------------------------------------------------ */
@@ -140,16 +163,19 @@ void tokens_sum(struct shunt_exchange *exchange, struct step *step)
 	const struct shunt_combine_args *args = &step->combine;
 	bool has_tail = args->residual || args->gamma;
 	struct fpenv caller = fpenv_enter();
+	struct row_list list, next;
 	struct terms terms;
 
 	terms_init(&terms, exchange, step);
-	for (int64_t t = 0; t < step->route->num_tokens; t++) {
+	list = list_rows(&terms, 0);
+	for (int64_t t = 0; t < step->route->num_tokens; t++, list = next) {
+		next = list_rows(&terms, t + 1);
 		if (has_tail) {
-			sum_token(&terms, t, SHUNT_DTYPE_F32,
+			sum_token(&terms, t, &list, &next, SHUNT_DTYPE_F32,
 				exchange->scratch.acc);
 			finish_token(&terms, t);
 		} else {
-			sum_token(&terms, t, args->out_dtype,
+			sum_token(&terms, t, &list, &next, args->out_dtype,
 				row_of(args->out, args->out_dtype,
 					args->out_stride, t));
 		}

@@ -117,7 +117,7 @@ static void check_level(
 
 	kernels->rows[bench->row_dtype][bench->out_dtype](out, bench->rows,
 		weighted ? bench->weights : NULL, bench->num_rows,
-		bench->hidden);
+		bench->hidden, (struct sum_next){bench->rows, bench->num_rows});
 	moat_check(&bench->out);
 	for (size_t i = 0; i < bytes; i++)
 		if (out[i] != bench->want[i])
@@ -261,7 +261,7 @@ static void check_bits(struct bench *bench, enum shunt_dtype out_dtype,
 		uint32_t out = 0;
 
 		bench->levels[level]->rows[SHUNT_DTYPE_F32][out_dtype](
-			&out, rows, weights, num_rows, 1);
+			&out, rows, weights, num_rows, 1, (struct sum_next){0});
 		assert_int_equal(out, want);
 	}
 }
@@ -352,7 +352,7 @@ static void a_row_may_come_twice(void **state)
 
 	for (int level = 0; level < bench->num_levels; level++) {
 		bench->levels[level]->rows[SHUNT_DTYPE_F32][SHUNT_DTYPE_F32](
-			&out, rows, NULL, 3, 1);
+			&out, rows, NULL, 3, 1, (struct sum_next){0});
 		assert_true(out == 4.5f);
 	}
 }

@@ -172,8 +172,8 @@ static void rows_one_by_one_give_the_bits_of_all_at_once(void **state)
 						      &bench->random);
 			rows[i] = bench->rows[i].row;
 		}
-		sum_kernels()->rows[dtype][to](
-			bench->want, rows, weights, MAX_ROWS, 353);
+		sum_kernels()->rows[dtype][to](bench->want, rows, weights,
+			MAX_ROWS, 353, (struct sum_next){0});
 		bytes = 353 * convert_bytes(to);
 		for (int level = 0; level < bench->levels.num; level++) {
 			const struct acc_kernels *kernels =

@@ -133,8 +133,8 @@ struct scratch {
 	uint8_t *row;         /* a quantized row */
 	uint8_t *row_scales;  /* its scales */
 	void **places;        /* [P * sends]: its destinations */
-	const void **results; /* [sends + 1]: rows of a token */
-	float *weights;       /* [sends + 1] */
+	const void **results; /* [2][sends + 1]: rows of a token, of the next */
+	float *weights;       /* [2][sends + 1] */
 	float *acc;           /* [H]: a token's sum */
 	const void **tp_rows; /* [P]: the rows of TP ranks for one */
 	/* [members of the view]: where experts' rows are read */

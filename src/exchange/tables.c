@@ -76,8 +76,8 @@ static void carve_scratch(struct carver *carver, const struct shape *shape,
 	scratch->row = carve(carver, shape->format.row_bytes, 1);
 	scratch->row_scales = carve(carver, shape_scale_bytes(shape), 1);
 	scratch->places = carve(carver, places, sizeof(void *));
-	scratch->results = carve(carver, terms, sizeof(void *));
-	scratch->weights = carve(carver, terms, sizeof(float));
+	scratch->results = carve(carver, 2 * terms, sizeof(void *));
+	scratch->weights = carve(carver, 2 * terms, sizeof(float));
 	scratch->acc = carve(carver, shape->hidden, sizeof(float));
 	scratch->tp_rows = carve(carver, shape->tp_size, sizeof(void *));
 	scratch->row_places =
