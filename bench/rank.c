@@ -1,7 +1,7 @@
 /*
  * The life of a rank of `shunt bench`: joins the world and runs steps. The timed steps come in rounds; in each, real steps are
  * followed by steps of each copy loop of the floor, so that all of them see
- * the same moods of the machine. The first step of such a block is not timed.
+ * the same moods of the machine. The first steps of such a block are not timed.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +13,11 @@
 
 /* Steps of each copy loop before anything is timed. */
 #define FLOOR_WARMUP 2
+
+/* Untimed steps at the head of a block: the block before has left other memory
+ * in the caches, and inputs and slots take turns, so that a single step would
+ * not bring back what the block works on. */
+#define BLOCK_WARMUP (2 * LOAD_STEPS)
 
 /* ---- failing ---------------------------------------------------------- */
 
@@ -206,11 +211,11 @@ static bool step_floor(struct rank *self, int variant, int64_t iteration)
 
 /* ---- the order of steps ----------------------------------------------- */
 
-/* An untimed step and then those of iterations first .. end - 1; `series` is
+/* Untimed steps and then those of iterations first .. end - 1; `series` is
  * BENCH_REAL or a loop of the floor. */
 static bool run_block(struct rank *self, int series, int64_t first, int64_t end)
 {
-	for (int64_t i = first - 1; i < end; i++) {
+	for (int64_t i = first - BLOCK_WARMUP; i < end; i++) {
 		int64_t iteration = i < first ? -1 : i;
 		bool done = series == BENCH_REAL
 				    ? rank_step(self, iteration)
@@ -256,7 +261,8 @@ int64_t rank_num_steps(const struct bench *bench)
 
 	return bench->options.num_warmup + num_copies * FLOOR_WARMUP +
 	       (1 + num_copies) *
-		       (bench->num_rounds + bench->options.num_iterations);
+		       (bench->num_rounds * BLOCK_WARMUP +
+			       bench->options.num_iterations);
 }
 
 int rank_main(void *context, int32_t member)
