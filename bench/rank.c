@@ -203,6 +203,8 @@ static bool step_floor(struct rank *self, int variant, int64_t iteration)
 	if (!self->left_out)
 		floor_combine(&self->work, variant, step, targets);
 	rank_note_time(self, series, BENCH_COMBINE, iteration, started);
+	if (!barrier_wait(bench->barrier))
+		return false;
 	if (checked)
 		check_disturb_combine(&self->check, step, self->work.out);
 	atomic_fetch_add(&self->page->num_steps, 1);
@@ -260,9 +262,8 @@ int64_t rank_num_steps(const struct bench *bench)
 	int64_t num_copies = bench->floor.num_copies;
 
 	return bench->options.num_warmup + num_copies * FLOOR_WARMUP +
-	       (1 + num_copies) *
-		       (bench->num_rounds * BLOCK_WARMUP +
-			       bench->options.num_iterations);
+	       (1 + num_copies) * (bench->num_rounds * BLOCK_WARMUP +
+					  bench->options.num_iterations);
 }
 
 int rank_main(void *context, int32_t member)

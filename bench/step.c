@@ -13,6 +13,18 @@ static int64_t *waits_of(
 			     : bench_waits(bench, phase, self->member);
 }
 
+/*
+ * Nobody goes on before all have ended a phase: with more ranks than cores, what
+ * comes between the phases would take the core from ranks that are still timed.
+ */
+static bool end_phase(const struct rank *self, enum bench_phase phase,
+	int64_t iteration, int64_t started_ns)
+{
+	if (!self->left_out)
+		rank_note_time(self, BENCH_REAL, phase, iteration, started_ns);
+	return barrier_wait(self->bench->barrier);
+}
+
 /* ---- dispatch --------------------------------------------------------- */
 
 /* What comes with the routing; a cached step repeats that of the last. */
@@ -88,20 +100,21 @@ static bool dispatch(struct rank *self, int64_t step, int64_t iteration,
 	struct shunt_dispatch_out *out)
 {
 	struct shunt_dispatch_args args = dispatch_args(self, step, iteration);
-	enum shunt_status status;
+	enum shunt_status status = SHUNT_OK;
 	int64_t started;
 
 	if (!barrier_start(self->bench->barrier, &started))
 		return false;
-	if (self->left_out)
-		return true;
-	status = call_dispatch(self, &args, out);
-	if (!status && self->bench->plan.indexed)
-		status = shunt_dispatch_rows(self->last, self->rows);
-	rank_note_time(self, BENCH_REAL, BENCH_DISPATCH, iteration, started);
+	if (!self->left_out) {
+		status = call_dispatch(self, &args, out);
+		if (!status && self->bench->plan.indexed)
+			status = shunt_dispatch_rows(self->last, self->rows);
+	}
 	if (status)
 		return rank_fail_call(self, "shunt_dispatch", status);
-	return check_received_rows(self, step, out);
+	if (!end_phase(self, BENCH_DISPATCH, iteration, started))
+		return false;
+	return self->left_out || check_received_rows(self, step, out);
 }
 
 /* ---- experts ---------------------------------------------------------- */
@@ -271,20 +284,22 @@ static bool combine(struct rank *self, int64_t step, int64_t iteration,
 {
 	struct shunt_combine_args args;
 	int64_t nan_elements = 0, inf_elements = 0, started;
-	enum shunt_status status;
+	enum shunt_status status = SHUNT_OK;
 
 	if (!barrier_start(self->bench->barrier, &started))
 		return false;
-	if (self->left_out)
-		return true;
-	args = combine_args(self, step, iteration, sent);
-	args.nan_elements = &nan_elements;
-	args.inf_elements = &inf_elements;
-	status = call_combine(self, &args, sent);
-	rank_note_time(self, BENCH_REAL, BENCH_COMBINE, iteration, started);
+	if (!self->left_out) {
+		args = combine_args(self, step, iteration, sent);
+		args.nan_elements = &nan_elements;
+		args.inf_elements = &inf_elements;
+		status = call_combine(self, &args, sent);
+	}
 	if (status)
 		return rank_fail_call(self, "shunt_combine", status);
-	return check_result(self, step, nan_elements, inf_elements);
+	if (!end_phase(self, BENCH_COMBINE, iteration, started))
+		return false;
+	return self->left_out ||
+	       check_result(self, step, nan_elements, inf_elements);
 }
 
 bool rank_step(struct rank *self, int64_t iteration)
