@@ -49,7 +49,7 @@ struct peers_absent {
 struct peers_ratio {
 	const struct peer *fastest;
 	struct stats times_ours;
-	/* Of each round's fastest peer, by that round's medians. */
+	/* Of the same peer, by the medians of single rounds. */
 	double least, most;
 };
 

@@ -63,18 +63,6 @@ static void take_medians(struct peers *peers, struct results *ours)
 	}
 }
 
-/* The fastest peer's time of a round, by medians. */
-static double fastest_of_round(
-	const struct peers *peers, int phase, int64_t round)
-{
-	double fastest = INFINITY;
-
-	for (int p = 0; p < peers->num_peers; p++)
-		fastest = fmin(
-			fastest, peers->peers[p].rounds[round].time[phase].p50);
-	return fastest;
-}
-
 static void take_ratio(
 	struct peers *peers, const struct results *ours, int phase)
 {
@@ -96,7 +84,7 @@ static void take_ratio(
 	ratio->least = INFINITY;
 	ratio->most = 0;
 	for (int64_t round = 0; round < peers->num_rounds; round++) {
-		double times = fastest_of_round(peers, phase, round) /
+		double times = ratio->fastest->rounds[round].time[phase].p50 /
 			       peers->ours[round].phase[phase].time.p50;
 
 		ratio->least = fmin(ratio->least, times);

@@ -1,6 +1,6 @@
-# The MPI programs of `shunt bench --peers`, one for each MPI whose compiler is
-# there: `peers' builds them, beside the shunt program, and no other target
-# does. Compiled as a user would compile a program of his own, for this machine.
+# The MPI programs of `shunt bench --peers`, beside the shunt program: one for
+# each MPI whose compiler is there, compiled by it as a user would compile a
+# program of his own, for this machine. Nothing else needs them.
 file(GLOB peer_sources CONFIGURE_DEPENDS
 	${PROJECT_SOURCE_DIR}/bench/peers/*.c)
 file(GLOB peer_headers CONFIGURE_DEPENDS
@@ -27,7 +27,7 @@ foreach(mpi IN ITEMS openmpi mpich)
 endforeach()
 
 if(peer_programs)
-	add_custom_target(peers DEPENDS ${peer_programs})
+	add_custom_target(peers ALL DEPENDS ${peer_programs})
 	add_dependencies(peers shunt_program)
 else()
 	add_custom_target(peers
