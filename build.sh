@@ -19,6 +19,8 @@ Usage: ./build.sh COMMAND [ARGUMENT...]
                      loads on 4 ranks, checked against the reference; more
                      options go to `shunt bench'
   build              build the library and the program
+  peers              the same, and the programs of `shunt bench --peers', for
+                     Open MPI and MPICH, which are installed if missing
   test [REGEX]       build, then all tests, or those whose names match
   asan [REGEX]       the tests under AddressSanitizer and UBSan
   tsan [REGEX]       the tests under ThreadSanitizer
@@ -63,6 +65,8 @@ needs_test=(lib=cmocka:libcmocka-dev python3:python3 c++:g++
 needs_format=(clang-format:clang-format git:git)
 needs_lint=(clang-tidy:clang-tidy run-clang-tidy:clang-tidy
 	lib=cmocka:libcmocka-dev shellcheck:shellcheck)
+needs_peers=(mpicc.openmpi:libopenmpi-dev mpirun.openmpi:openmpi-bin
+	mpicc.mpich:libmpich-dev mpirun.mpich:mpich)
 needs_fuzz=(clang:clang rt=fuzzer:libclang-rt-dev)
 
 has() {
@@ -140,6 +144,14 @@ build() {
 	has lib=cmocka && has python3 || testing=OFF
 	compile build "shunt shunt_program" -DCMAKE_BUILD_TYPE=Release \
 		-DBUILD_TESTING=$testing
+}
+
+peers() {
+	build
+	need "${needs_peers[@]}"
+	compile build peers
+	echo
+	echo "Go on with: build/bin/shunt bench --ranks 2 --peers"
 }
 
 bench() {
@@ -232,6 +244,7 @@ main() {
 	case $command in
 	bench) bench "$@" ;;
 	build) build ;;
+	peers) peers ;;
 	test) run_tests "$@" ;;
 	asan) run_asan "$@" ;;
 	tsan) run_tsan "$@" ;;

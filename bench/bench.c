@@ -10,6 +10,7 @@
 #include "bench.h"
 #include "command.h"
 #include "launch.h"
+#include "peers.h"
 #include "progress.h"
 #include "report.h"
 #include "results.h"
@@ -26,7 +27,8 @@ struct session {
 	struct bench bench;
 	struct progress progress;
 	struct results results;
-	void *memory; /* behind barrier, ranks and times */
+	struct peers peers; /* with --peers */
+	void *memory;       /* behind barrier, ranks and times */
 	size_t memory_bytes;
 	FILE *json;
 };
@@ -69,8 +71,6 @@ static bool map_results(struct session *session)
 	bench->times = shared_at(session->memory, times);
 	bench->waits = shared_at(session->memory, waits);
 	bench->texts = shared_at(session->memory, texts);
-	barrier_init(bench->barrier, (int32_t)num_ranks,
-		(int)num_ranks > bench->machine.num_cores);
 	return true;
 }
 
@@ -103,8 +103,10 @@ static int prepare(struct session *session)
 	bench->num_steps = rank_num_steps(bench);
 	if (!map_results(session))
 		return setup_fail_memory("the results");
-	if (!choose_meeting(bench))
-		return fail("cannot take a port of 127.0.0.1");
+	if (bench->options.peers && !peers_init(&session->peers, bench)) {
+		fprintf(stderr, "shunt bench: %s\n", session->peers.error);
+		return COMMAND_FAILED;
+	}
 	return COMMAND_OK;
 }
 
@@ -114,12 +116,31 @@ static void clear_up(struct session *session)
 
 	if (bench->meeting[0])
 		rendezvous_close(&bench->rendezvous);
+	peers_fini(&session->peers);
 	shared_unmap(session->memory, session->memory_bytes);
 	setup_undo(bench);
 	options_fini(&bench->options);
 }
 
 /* ---- running ---------------------------------------------------------- */
+
+/* Makes everything as if no rank had run. */
+static bool rewind_session(struct session *session)
+{
+	struct bench *bench = &session->bench;
+	int32_t num_ranks = (int32_t)bench->options.num_ranks;
+
+	if (bench->meeting[0])
+		rendezvous_close(&bench->rendezvous);
+	bench->meeting[0] = '\0';
+	/* It comes zero, and much of it may never be touched. */
+	if (session->peers.round > 0)
+		memset(session->memory, 0, session->memory_bytes);
+	barrier_init(bench->barrier, num_ranks,
+		num_ranks > bench->machine.num_cores);
+	session->results = (struct results){0};
+	return choose_meeting(bench);
+}
 
 static void tick(void *context)
 {
@@ -158,7 +179,8 @@ static void rank_failed(void *context, int32_t rank, int status)
 			(int)(first - session->bench.ranks), first->message);
 }
 
-static int run(struct session *session)
+/* Our own steps. */
+static bool run_ours(struct session *session)
 {
 	const struct launch launch = {
 		.kind = (enum launch_kind)session->bench.options.launch,
@@ -169,8 +191,14 @@ static int run(struct session *session)
 		.failed = rank_failed,
 		.grace = GRACE,
 	};
-	int result = launch_run(&launch);
+	int result;
 
+	if (!rewind_session(session)) {
+		snprintf(session->results.error, sizeof(session->results.error),
+			"cannot take a port of 127.0.0.1: %s", strerror(errno));
+		return false;
+	}
+	result = launch_run(&launch);
 	progress_clear(&session->progress);
 	if (result && errno && !session->results.error[0])
 		snprintf(session->results.error, sizeof(session->results.error),
@@ -181,7 +209,47 @@ static int run(struct session *session)
 	if (result && !session->results.error[0])
 		snprintf(session->results.error, sizeof(session->results.error),
 			"a rank failed");
-	return session->results.ok ? COMMAND_OK : COMMAND_FAILED;
+	return session->results.ok;
+}
+
+static void tick_peers(void *context)
+{
+	struct session *session = context;
+	const struct peers *peers = &session->peers;
+	char text[64];
+
+	snprintf(text, sizeof(text), "peers, round %lld of %lld",
+		(long long)peers->round + 1, (long long)peers->num_rounds);
+	progress_say(&session->progress, text);
+}
+
+static bool run_with_peers(struct session *session)
+{
+	struct peers *peers = &session->peers;
+	struct results *results = &session->results;
+
+	while (peers->round < peers->num_rounds) {
+		if (!run_ours(session))
+			return false;
+		results->ok =
+			peers_run_round(peers, results, tick_peers, session);
+		progress_clear(&session->progress);
+		if (results->ok)
+			continue;
+		snprintf(results->error, sizeof(results->error), "%.1100s",
+			peers->error);
+		return false;
+	}
+	peers_finish(peers, results);
+	return true;
+}
+
+static int run(struct session *session)
+{
+	bool done = session->bench.options.peers ? run_with_peers(session)
+						 : run_ours(session);
+
+	return done ? COMMAND_OK : COMMAND_FAILED;
 }
 
 /* ---- reporting -------------------------------------------------------- */
@@ -213,13 +281,15 @@ static FILE *table_stream(const struct session *session)
 static int report(struct session *session, int status)
 {
 	FILE *table = table_stream(session);
+	const struct peers *peers =
+		session->bench.options.peers ? &session->peers : NULL;
 
 	if (!session->results.ok)
 		fprintf(stderr, "shunt bench: %s\n", session->results.error);
 	else if (table)
-		report_table(table, &session->bench, &session->results);
+		report_table(table, &session->bench, &session->results, peers);
 	if (session->json && !report_json(session->json, &session->bench,
-				     &session->results)) {
+				     &session->results, peers)) {
 		fail("cannot write the JSON");
 		status = COMMAND_FAILED;
 	}

@@ -89,6 +89,8 @@ struct options {
 	/* Measuring: */
 	int64_t num_iterations, num_warmup;
 	bool check, stats, prometheus, performance_info, quiet;
+	bool peers; /* run the MPI programs, too */
+	int64_t num_peer_rounds, num_peer_seconds;
 	const char *json_path; /* NULL: none, "-": stdout */
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "options_table.h"
+#include "peers.h"
 
 static bool fail(char error[ROUTING_ERROR], const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -257,5 +258,6 @@ bool options_settle(struct options *options, char error[ROUTING_ERROR])
 {
 	set_defaults(options);
 	return settle_ranks(options, error) && settle_choices(options, error) &&
-	       settle_formats(options, error) && settle_calls(options, error);
+	       settle_formats(options, error) && settle_calls(options, error) &&
+	       peers_settle(options, error);
 }

@@ -192,6 +192,17 @@ const struct option_row options_rows[] = {
 		FIELD(prometheus)},
 	{"performance-info", NULL, "print how long each rank waited for each",
 		OPTION_FLAG, FIELD(performance_info)},
+	{"peers", NULL,
+		"run the same step by Open MPI and MPICH in turns with ours, "
+		"and print the ratios; ./build.sh peers builds the programs",
+		OPTION_FLAG, FIELD(peers)},
+	{"peer-rounds", "N",
+		"with --peers: how often each takes its turn, 1 .. 99 (3)",
+		OPTION_NUMBER, FIELD(num_peer_rounds), .low = 1, .high = 99},
+	{"peer-seconds", "S",
+		"with --peers: the most seconds of a peer's turn (120)",
+		OPTION_NUMBER, FIELD(num_peer_seconds), .low = 1,
+		.high = 86400},
 	{"json", "FILE",
 		"write the results as JSON; with `-' nothing else goes to "
 		"standard output",
@@ -230,6 +241,12 @@ const char options_text[] =
 	"once. GB/s is bytes of all ranks over the median time. With --check "
 	"the caches see more than a step's own data, in floor and step "
 	"alike.\n\n"
+	"With --peers, times and floors are medians over the rounds, of "
+	"medians, bests and p99s alike. A peer does the same by messages: "
+	"`alltoallv', `pairwise' and `isend' tell sizes and then bring each "
+	"rank its rows in one block; `direct' brings blocks without telling, "
+	"and each expert's rows home from where they are. Only bf16 tokens and "
+	"rows, --quant none or int8, and plain routings go with it.\n\n"
 	"Exit status: 0 if all went well, 1 if a rank failed or a result was "
 	"wrong, 2 for bad options.\n\n"
 	"Examples:\n"
@@ -239,4 +256,5 @@ const char options_text[] =
 	"  shunt bench --quant e4m3-128 --scale-form e8m0 --layout indexed\n"
 	"  shunt bench --ranks 4 --tp 2 --combine-quant int8-128 --stats\n"
 	"  shunt bench --quant none --layout padded --residual --gamma f32\n"
-	"  shunt bench --cached --feed --y heap --performance-info";
+	"  shunt bench --cached --feed --y heap --performance-info\n"
+	"  shunt bench --ranks 2 --tokens 8 --iters 200 --peers";

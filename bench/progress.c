@@ -23,6 +23,15 @@ void progress_show(struct progress *progress, int64_t done, int64_t total)
 	progress->dirty = true;
 }
 
+void progress_say(struct progress *progress, const char *text)
+{
+	if (!progress->shown)
+		return;
+	fprintf(stderr, "\r\033[K%s", text);
+	fflush(stderr);
+	progress->dirty = true;
+}
+
 void progress_clear(struct progress *progress)
 {
 	if (progress->dirty)

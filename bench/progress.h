@@ -15,6 +15,9 @@ void progress_init(struct progress *progress, bool quiet);
 /* Shows `done` of `total`. */
 void progress_show(struct progress *progress, int64_t done, int64_t total);
 
+/* Shows a text. */
+void progress_say(struct progress *progress, const char *text);
+
 /* Wipes the line. */
 void progress_clear(struct progress *progress);
 

@@ -114,8 +114,8 @@ static void print_phase(
 		phase->bytes, phase->gbps, phase->floor.p50, phase->ratio);
 }
 
-void report_table(
-	FILE *stream, const struct bench *bench, const struct results *results)
+void report_table(FILE *stream, const struct bench *bench,
+	const struct results *results, const struct peers *peers)
 {
 	const struct results_phase *dispatch = &results->phase[BENCH_DISPATCH];
 	const struct results_phase *combine = &results->phase[BENCH_COMBINE];
@@ -139,6 +139,8 @@ void report_table(
 			"ok\n",
 			results->digest);
 	tally_print(stream, bench);
+	if (peers)
+		peers_print(stream, peers, results);
 }
 
 /* ---- JSON ------------------------------------------------------------- */
@@ -239,8 +241,8 @@ static void add_digest(
 	cJSON_AddStringToObject(root, "digest", text);
 }
 
-static cJSON *make_json(
-	const struct bench *bench, const struct results *results)
+static cJSON *make_json(const struct bench *bench,
+	const struct results *results, const struct peers *peers)
 {
 	cJSON *root = cJSON_CreateObject();
 
@@ -254,14 +256,16 @@ static cJSON *make_json(
 		add_times(root, results);
 		add_digest(root, bench, results);
 		tally_add_json(root, bench);
+		if (peers)
+			peers_add_json(root, peers);
 	}
 	return root;
 }
 
-bool report_json(
-	FILE *stream, const struct bench *bench, const struct results *results)
+bool report_json(FILE *stream, const struct bench *bench,
+	const struct results *results, const struct peers *peers)
 {
-	cJSON *root = make_json(bench, results);
+	cJSON *root = make_json(bench, results, peers);
 	char *text = cJSON_Print(root);
 	bool written =
 		text && fprintf(stream, "%s\n", text) > 0 && !fflush(stream);

@@ -5,14 +5,16 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "peers.h"
 #include "results.h"
 
-void report_table(
-	FILE *stream, const struct bench *bench, const struct results *results);
+/* `peers` is NULL without --peers. */
+void report_table(FILE *stream, const struct bench *bench,
+	const struct results *results, const struct peers *peers);
 
 /* Field names are stable. Times and bytes are absent if !results->ok. False
  * with errno set. */
-bool report_json(
-	FILE *stream, const struct bench *bench, const struct results *results);
+bool report_json(FILE *stream, const struct bench *bench,
+	const struct results *results, const struct peers *peers);
 
 #endif

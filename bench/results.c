@@ -46,7 +46,7 @@ static void take_floor(struct results_phase *result, const struct bench *bench,
 	}
 }
 
-static void finish_phase(struct results_phase *result)
+void results_finish_phase(struct results_phase *result)
 {
 	if (result->floor.p50 > 0)
 		result->ratio = result->time.p50 / result->floor.p50;
@@ -65,7 +65,7 @@ static void take_phase(struct results_phase *result, const struct bench *bench,
 	result->time = stats_of(ns, iterations);
 	result->bytes = phase_bytes(bench, phase);
 	take_floor(result, bench, phase, ns);
-	finish_phase(result);
+	results_finish_phase(result);
 }
 
 static void take_roundtrip(struct results *results, int64_t *sums, int64_t num)
@@ -79,7 +79,7 @@ static void take_roundtrip(struct results *results, int64_t *sums, int64_t num)
 	both->floor.best = dispatch->floor.best + combine->floor.best;
 	both->floor.p50 = dispatch->floor.p50 + combine->floor.p50;
 	both->floor.p99 = dispatch->floor.p99 + combine->floor.p99;
-	finish_phase(both);
+	results_finish_phase(both);
 }
 
 bool results_collect(struct results *results, const struct bench *bench)

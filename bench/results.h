@@ -30,4 +30,7 @@ struct results {
  * False if memory is out. */
 bool results_collect(struct results *results, const struct bench *bench);
 
+/* Works out ratio and GB/s from time, floor and bytes. */
+void results_finish_phase(struct results_phase *result);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "inputs.h"
+#include "memory.h"
 #include "rows.h"
 
 static float expert_factor(int64_t expert)
@@ -25,17 +26,12 @@ static void run_expert(const struct shape *shape, int64_t expert,
 void check_run_experts(struct step *step)
 {
 	const struct shape *shape = &step->shape;
-	int64_t row = 0;
+	int64_t first = shape->rank * shape->local_experts;
 
-	for (int64_t l = 0; l < step->local_experts; l++)
-		for (int r = 0; r < shape->num_ranks; r++)
-			for (int64_t i = 0; i < step_run(step, r, l);
-				i++, row++)
-				run_expert(shape,
-					shape->rank * step->local_experts + l,
-					step->rows + row * step->row_bytes,
-					step->scales[row],
-					step->y + row * shape->hidden);
+	for (int64_t row = 0; row < step->num_rows; row++)
+		run_expert(shape, first + step->sources[row].expert,
+			step->rows + row * shape->row_bytes, step->scales[row],
+			step->y + row * shape->hidden);
 }
 
 /* One element of the weighted sum of rows; shares nothing with rows_sum(). */
@@ -54,9 +50,9 @@ static bool check_out(const struct shape *shape, const struct input *input,
 	const uint16_t *out)
 {
 	int64_t hidden = shape->hidden;
-	int8_t *quantized = step_memory(hidden);
-	uint16_t *answers = step_memory(shape->topk * hidden * 2);
-	uint16_t *expected = step_memory(hidden * 2);
+	int8_t *quantized = memory_take(hidden);
+	uint16_t *answers = memory_take(shape->topk * hidden * 2);
+	uint16_t *expected = memory_take(hidden * 2);
 	int64_t wrong = 0;
 
 	for (int64_t t = 0; t < shape->tokens; t++) {
@@ -84,39 +80,50 @@ static bool check_out(const struct shape *shape, const struct input *input,
 	return wrong == 0;
 }
 
-/* Whether each row was chosen by the token it says it comes from. */
-static bool check_sources(const struct step *step, int64_t number)
+/* Whether the `count` rows from `row` on are the choices of `expert` by the
+ * tokens of one rank, in their order. */
+static bool check_run(const struct step *step, const int32_t *ids,
+	int64_t expert, int64_t row, int64_t count)
 {
 	const struct shape *shape = &step->shape;
-	int32_t *ids = step_memory(shape->tokens * shape->topk * 4);
-	int64_t wrong = 0;
+	const struct source *source = step->sources + row;
+	int64_t num_found = 0;
 
-	for (int r = 0; r < shape->num_ranks; r++) {
-		int64_t row = 0;
-
-		inputs_draw_ids(shape, number, r, ids);
-		for (int64_t run = 0; run < shape->experts; run++) {
-			int64_t l = run / shape->num_ranks;
-			int64_t from = run % shape->num_ranks;
-			int64_t rows = step_run(step, from, l);
-
-			for (int64_t i = 0; from == r && i < rows; i++) {
-				struct source s = step->sources[row + i];
-
-				wrong +=
-					ids[s.token * shape->topk + s.choice] !=
-					shape->rank * step->local_experts + l;
-			}
-			row += rows;
-		}
+	for (int64_t i = 0; i < shape->tokens * shape->topk; i++) {
+		if (ids[i] != expert)
+			continue;
+		if (num_found == count ||
+			source[num_found].token != i / shape->topk ||
+			source[num_found].choice != i % shape->topk)
+			return false;
+		num_found++;
 	}
-	free(ids);
-	return wrong == 0;
+	return num_found == count;
 }
 
-bool check_step(const struct step *step, const struct input *input,
+static bool check_rows(
+	const struct step *step, const struct inputs *inputs, int64_t number)
+{
+	const struct shape *shape = &step->shape;
+	int64_t first = shape->rank * shape->local_experts;
+	int64_t row = 0;
+
+	for (int64_t l = 0; l < shape->local_experts; l++)
+		for (int r = 0; r < shape->num_ranks; r++) {
+			int64_t run = r * shape->local_experts + l;
+
+			if (step->run_first[run] != row ||
+				!check_run(step, inputs_ids(inputs, number, r),
+					first + l, row, step->run_count[run]))
+				return false;
+			row += step->run_count[run];
+		}
+	return row == step->num_rows;
+}
+
+bool check_step(const struct step *step, const struct inputs *inputs,
 	int64_t number, const uint16_t *out)
 {
-	return check_sources(step, number) &&
-	       check_out(&step->shape, input, out);
+	return check_rows(step, inputs, number) &&
+	       check_out(&step->shape, &inputs->steps[number], out);
 }

@@ -1,21 +1,30 @@
-/* What the ranks bring: the ids that `shunt bench --routing uniform` draws
- * with the same seed, and tokens and weights of the same kind. */
+/* What the ranks bring: the ids that `shunt bench` hands over in a file, and
+ * tokens and weights of the kind that it has. */
 #ifndef PEERS_INPUTS_H
 #define PEERS_INPUTS_H
 
+#include "ids.h"
 #include "step.h"
 
-/* Inputs that steps take in turn. */
-#define INPUTS 4
+struct inputs {
+	struct ids_head head;
+	const int32_t *ids; /* (steps, ranks, T, K) */
+	struct input *steps;
+};
 
-void inputs_make(struct input inputs[INPUTS], const struct shape *shape);
-void inputs_free(struct input inputs[INPUTS]);
+/* Reads the file. On failure says why, and returns false. */
+bool inputs_read(struct inputs *inputs, const char *path);
 
-/* The most rows that any input brings to this rank. */
-int64_t inputs_most_rows(const struct shape *shape);
+/* Draws the tokens and weights of our rank; the file is read. */
+void inputs_draw(
+	struct inputs *inputs, const struct shape *shape, uint64_t seed);
+void inputs_free(struct inputs *inputs);
 
-/* The (T, K) ids of any rank. */
-void inputs_draw_ids(
-	const struct shape *shape, int64_t number, int rank, int32_t *ids);
+/* The (T, K) ids of any rank in a step. */
+const int32_t *inputs_ids(const struct inputs *inputs, int64_t step, int rank);
+
+/* The most rows that any step brings to this rank. */
+int64_t inputs_most_rows(
+	const struct inputs *inputs, const struct shape *shape);
 
 #endif

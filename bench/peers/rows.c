@@ -2,6 +2,10 @@
 #include <math.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "rows.h"
 
 /* A vector of the machine's widest kind, and how many a sum holds at a time:
@@ -14,6 +18,28 @@ typedef float floats __attribute__((vector_size(LANES * 4)));
 typedef uint32_t words __attribute__((vector_size(LANES * 4)));
 typedef uint16_t halves
 	__attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+
+void rows_stream(uint8_t *to, const uint8_t *row, int64_t bytes)
+{
+#if defined(__AVX512F__)
+	for (int64_t i = 0; i < bytes; i += 64)
+		_mm512_stream_si512(
+			(void *)(to + i), _mm512_loadu_si512(row + i));
+#elif defined(__AVX__)
+	for (int64_t i = 0; i < bytes; i += 32)
+		_mm256_stream_si256((void *)(to + i),
+			_mm256_loadu_si256((const void *)(row + i)));
+#else
+	memcpy(to, row, (size_t)bytes);
+#endif
+}
+
+void rows_fence(void)
+{
+#if defined(__x86_64__)
+	_mm_sfence();
+#endif
+}
 
 float rows_quantize(const uint16_t *x, int64_t hidden, int8_t *q)
 {

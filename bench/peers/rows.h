@@ -24,6 +24,11 @@ static inline uint16_t rows_to_bf16(float value)
 	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* memcpy() past the caches where the machine can, of whole lines to a line's
+ * beginning; rows_fence() before others may read them. */
+void rows_stream(uint8_t *to, const uint8_t *row, int64_t bytes);
+void rows_fence(void);
+
 /* Writes bf16 row `x` as int8, one scale for all of it; returns the scale. */
 float rows_quantize(const uint16_t *x, int64_t hidden, int8_t *q);
 

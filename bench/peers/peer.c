@@ -1,31 +1,38 @@
 /*
- * The MPI program that `shunt bench` is held against: options, inputs, what
- * is timed, and the check. It draws the same ids as `shunt bench --routing
- * uniform`, cycles through as many inputs, and times the same two phases: both
- * begin for all ranks when the last of them is ready.
+ * The MPI program that `shunt bench --peers` runs beside our own steps: its
+ * options, what is timed, and what it prints. It takes turns among as many
+ * inputs, of the same routing, and times the same two phases by the same rules:
+ * both begin for all ranks when the last of them is ready.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <mpi.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "check.h"
 #include "inputs.h"
+#include "memory.h"
 #include "step.h"
 
 static const char *const variants[] = {
 	[VARIANT_ALLTOALLV] = "alltoallv",
 	[VARIANT_PAIRWISE] = "pairwise",
 	[VARIANT_ISEND] = "isend",
+	[VARIANT_DIRECT] = "direct",
 };
 
 struct peer {
 	struct shape shape;
+	const char *ids_path;
+	uint64_t seed;
 	int64_t iterations, warmup;
-	struct input inputs[INPUTS];
+	struct inputs inputs;
 	struct step step;
 	uint16_t *out;
 };
@@ -35,14 +42,15 @@ struct peer {
 static _Noreturn void usage(int status)
 {
 	fprintf(status ? stderr : stdout,
-		"Usage: mpirun -n N alltoallv [OPTION...]\n"
-		"  --tokens T (128)  --hidden H (7168)  --topk K (8)\n"
-		"  --experts E (256, a multiple of N)  --quant none|int8\n"
-		"  --variant alltoallv|pairwise|isend  --seed S (1)\n"
+		"Usage: mpirun -n N PEER --ids FILE [OPTION...]\n"
+		"  --ids FILE   ranks, tokens, choices, experts, and the ids,\n"
+		"               as `shunt bench --peers' writes it\n"
+		"  --hidden H (7168)  --quant none|int8 (int8)  --seed S (1)\n"
+		"  --variant alltoallv|pairwise|isend|direct (alltoallv)\n"
 		"  --iters N (50)  --warmup N (10)\n"
 		"Times dispatch and combine of Mixture-of-Experts tokens by "
-		"MPI,\nchecks one step, prints a line of JSON.\n"
-		"Example: mpirun -n 2 alltoallv --tokens 8 --quant none\n");
+		"MPI, checks\nsteps, prints a line of JSON. `shunt bench "
+		"--peers' runs it.\n");
 	MPI_Finalize();
 	exit(status);
 }
@@ -50,16 +58,18 @@ static _Noreturn void usage(int status)
 static int64_t parse_number(const char *text, int64_t least, int64_t most)
 {
 	char *end;
-	long long number = strtoll(text, &end, 10);
+	long long number;
 
-	if (end == text || *end || number < least || number > most)
+	errno = 0;
+	number = strtoll(text, &end, 10);
+	if (errno || end == text || *end || number < least || number > most)
 		usage(2);
 	return number;
 }
 
 static enum variant parse_variant(const char *text)
 {
-	for (int i = VARIANT_ALLTOALLV; i <= VARIANT_ISEND; i++)
+	for (int i = VARIANT_ALLTOALLV; i <= VARIANT_DIRECT; i++)
 		if (!strcmp(text, variants[i]))
 			return (enum variant)i;
 	usage(2);
@@ -72,64 +82,57 @@ static bool parse_quant(const char *text)
 	return !strcmp(text, "int8");
 }
 
+static void parse_option(struct peer *peer, int key, const char *value)
+{
+	switch (key) {
+	case 'f':
+		peer->ids_path = value;
+		return;
+	case 'h':
+		peer->shape.hidden = parse_number(value, 1, 1 << 24);
+		return;
+	case 'q':
+		peer->shape.int8 = parse_quant(value);
+		return;
+	case 'v':
+		peer->shape.variant = parse_variant(value);
+		return;
+	case 's':
+		peer->seed = (uint64_t)parse_number(value, 0, INT64_MAX);
+		return;
+	case 'i':
+		peer->iterations = parse_number(value, 1, 1000000);
+		return;
+	case 'w':
+		peer->warmup = parse_number(value, 0, 1000000);
+		return;
+	default:
+		usage(key == 'H' ? 0 : 2);
+	}
+}
+
 static void parse_options(struct peer *peer, int argc, char **argv)
 {
 	static const struct option table[] = {
-		{"tokens", required_argument, NULL, 't'},
+		{"ids", required_argument, NULL, 'f'},
 		{"hidden", required_argument, NULL, 'h'},
-		{"topk", required_argument, NULL, 'k'},
-		{"experts", required_argument, NULL, 'e'},
 		{"quant", required_argument, NULL, 'q'},
 		{"variant", required_argument, NULL, 'v'},
 		{"seed", required_argument, NULL, 's'},
 		{"iters", required_argument, NULL, 'i'},
 		{"warmup", required_argument, NULL, 'w'},
-		{"help", no_argument, NULL, '?'},
+		{"help", no_argument, NULL, 'H'},
 		{0},
 	};
-	struct shape *shape = &peer->shape;
 	int key;
 
-	while ((key = getopt_long(argc, argv, "", table, NULL)) != -1) {
-		switch (key) {
-		case 't':
-			shape->tokens = parse_number(optarg, 1, 1 << 20);
-			break;
-		case 'h':
-			shape->hidden = parse_number(optarg, 1, 1 << 20);
-			break;
-		case 'k':
-			shape->topk = parse_number(optarg, 1, 1 << 10);
-			break;
-		case 'e':
-			shape->experts = parse_number(optarg, 1, 1 << 20);
-			break;
-		case 'q':
-			shape->int8 = parse_quant(optarg);
-			break;
-		case 'v':
-			shape->variant = parse_variant(optarg);
-			break;
-		case 's':
-			shape->seed =
-				(uint64_t)parse_number(optarg, 0, INT64_MAX);
-			break;
-		case 'i':
-			peer->iterations = parse_number(optarg, 1, 1 << 24);
-			break;
-		case 'w':
-			peer->warmup = parse_number(optarg, 0, 1 << 24);
-			break;
-		default:
-			usage(optopt || key != '?' ? 2 : 0);
-		}
-	}
-	if (optind != argc || shape->experts % shape->num_ranks ||
-		shape->topk > shape->experts)
+	while ((key = getopt_long(argc, argv, "", table, NULL)) != -1)
+		parse_option(peer, key, optarg);
+	if (optind != argc || !peer->ids_path)
 		usage(2);
 }
 
-/* ---- measuring -------------------------------------------------------- */
+/* ---- preparing -------------------------------------------------------- */
 
 /* As `shunt bench` does it: rank i on the i-th processor there is. */
 static void pin(const struct shape *shape)
@@ -146,6 +149,39 @@ static void pin(const struct shape *shape)
 			CPU_SET(cpu, &one);
 	sched_setaffinity(0, sizeof(one), &one);
 }
+
+static void prepare(struct peer *peer)
+{
+	struct shape *shape = &peer->shape;
+	const struct ids_head *head = &peer->inputs.head;
+
+	pin(shape);
+	if (!inputs_read(&peer->inputs, peer->ids_path))
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	if (head->ranks != shape->num_ranks) {
+		fprintf(stderr, "%s: is for %lld ranks, not %d\n",
+			peer->ids_path, (long long)head->ranks,
+			shape->num_ranks);
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+	shape->tokens = head->tokens;
+	shape->topk = head->topk;
+	shape->experts = head->experts;
+	shape->local_experts = head->experts / head->ranks;
+	shape->row_bytes = shape->hidden * (shape->int8 ? 1 : 2);
+	inputs_draw(&peer->inputs, shape, peer->seed);
+	step_init(&peer->step, shape, inputs_most_rows(&peer->inputs, shape));
+	peer->out = memory_take(shape->tokens * shape->hidden * 2);
+}
+
+static void clear_up(struct peer *peer)
+{
+	step_fini(&peer->step);
+	inputs_free(&peer->inputs);
+	free(peer->out);
+}
+
+/* ---- measuring -------------------------------------------------------- */
 
 static int64_t now(void)
 {
@@ -169,7 +205,8 @@ static int64_t slowest(int64_t begun)
 static void run_step(
 	struct peer *peer, int64_t number, int64_t *dispatch, int64_t *combine)
 {
-	const struct input *input = &peer->inputs[number % INPUTS];
+	const struct input *input =
+		&peer->inputs.steps[number % peer->inputs.head.steps];
 	int64_t begun;
 
 	MPI_Barrier(MPI_COMM_WORLD);
@@ -183,18 +220,22 @@ static void run_step(
 	*combine = slowest(begun);
 }
 
-/* One step that is not timed; ends the job if its result is wrong. */
-static void run_checked_step(struct peer *peer)
+/* A step of each input that is not timed; ends the job if a result is wrong. */
+static void run_checked_steps(struct peer *peer)
 {
 	int64_t ignored[2];
 
-	run_step(peer, 0, &ignored[0], &ignored[1]);
-	if (check_step(&peer->step, &peer->inputs[0], 0, peer->out))
-		return;
-	fprintf(stderr, "peers: rank %d: the result is wrong\n",
-		peer->shape.rank);
-	MPI_Abort(MPI_COMM_WORLD, 1);
+	for (int64_t i = 0; i < peer->inputs.head.steps; i++) {
+		run_step(peer, i, &ignored[0], &ignored[1]);
+		if (check_step(&peer->step, &peer->inputs, i, peer->out))
+			continue;
+		fprintf(stderr, "rank %d: the result of step %lld is wrong\n",
+			peer->shape.rank, (long long)i);
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
 }
+
+/* ---- the result ------------------------------------------------------- */
 
 static int by_value(const void *left, const void *right)
 {
@@ -214,16 +255,33 @@ static double percentile(const int64_t *sorted, int64_t num, int64_t percent)
 static void print_times(const char *name, int64_t *times, int64_t num)
 {
 	qsort(times, (size_t)num, sizeof(times[0]), by_value);
-	printf(", \"%s_us\": {\"best\": %.2f, \"p50\": %.2f, \"p99\": %.2f}",
+	printf(", \"%s_us\": {\"best\": %.3f, \"p50\": %.3f, \"p99\": %.3f}",
 		name, percentile(times, num, 0), percentile(times, num, 50),
 		percentile(times, num, 99));
+}
+
+/* The library's name and version: the first line, without what JSON or a
+ * reader would stumble over. */
+static void print_library(void)
+{
+	char text[MPI_MAX_LIBRARY_VERSION_STRING];
+	int length;
+
+	MPI_Get_library_version(text, &length);
+	text[strcspn(text, "\n,")] = '\0';
+	for (char *at = text; *at; at++)
+		if (*at == '\t' || *at == '"' || *at == '\\')
+			*at = ' ';
+	printf("\"library\": \"%s\"", text);
 }
 
 static void report(const struct peer *peer, int64_t *dispatch, int64_t *combine)
 {
 	const struct shape *shape = &peer->shape;
 
-	printf("{\"variant\": \"%s\", \"ranks\": %d, \"tokens\": %lld, "
+	printf("{");
+	print_library();
+	printf(", \"variant\": \"%s\", \"ranks\": %d, \"tokens\": %lld, "
 	       "\"hidden\": %lld, \"topk\": %lld, \"experts\": %lld, "
 	       "\"quant\": \"%s\", \"iters\": %lld, \"ok\": true",
 		variants[shape->variant], shape->num_ranks,
@@ -237,10 +295,10 @@ static void report(const struct peer *peer, int64_t *dispatch, int64_t *combine)
 
 static void measure(struct peer *peer)
 {
-	int64_t *dispatch = step_memory(peer->iterations * 8);
-	int64_t *combine = step_memory(peer->iterations * 8);
+	int64_t *dispatch = memory_take(peer->iterations * 8);
+	int64_t *combine = memory_take(peer->iterations * 8);
 
-	run_checked_step(peer);
+	run_checked_steps(peer);
 	for (int64_t i = 0; i < peer->warmup; i++)
 		run_step(peer, i, &dispatch[0], &combine[0]);
 	for (int64_t i = 0; i < peer->iterations; i++)
@@ -254,28 +312,21 @@ static void measure(struct peer *peer)
 int main(int argc, char **argv)
 {
 	struct peer peer = {
-		.shape = {.tokens = 128,
-			.hidden = 7168,
-			.topk = 8,
-			.experts = 256,
-			.int8 = true,
-			.seed = 1},
+		.shape = {.hidden = 7168, .int8 = true},
+		.seed = 1,
 		.iterations = 50,
 		.warmup = 10,
 	};
 
+	/* Whatever becomes of the launcher, no rank stays behind. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &peer.shape.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &peer.shape.num_ranks);
 	parse_options(&peer, argc, argv);
-	pin(&peer.shape);
-	inputs_make(peer.inputs, &peer.shape);
-	step_init(&peer.step, &peer.shape, inputs_most_rows(&peer.shape));
-	peer.out = step_memory(peer.shape.tokens * peer.shape.hidden * 2);
+	prepare(&peer);
 	measure(&peer);
-	step_fini(&peer.step);
-	inputs_free(peer.inputs);
-	free(peer.out);
+	clear_up(&peer);
 	MPI_Finalize();
 	return 0;
 }
