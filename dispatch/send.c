@@ -195,42 +195,74 @@ static struct row_scales brought_scales(
 		sender->x_scales + token * sender->scale_bytes, 0.0f};
 }
 
-/* A token whose row is the same for all its places. */
-static void send_token(const struct sender *sender, int64_t token)
+/* Where the one row of a token goes; returns to how many places. */
+static int64_t list_places(
+	const struct sender *sender, int64_t token, void **places)
 {
-	struct scratch *scratch = &sender->exchange->scratch;
 	const struct shape *shape = sender->shape;
 	int64_t at = token * shape->num_sends;
 	const int32_t *unit = sender->route->unit + at;
-	const void *row = row_of(sender, token);
-	struct row_scales scales;
 	int64_t num_places = 0;
 
-	for (int64_t k = 0; k < shape->num_sends; k++)
-		num_places += unit[k] >= 0;
+	for (int64_t k = 0; k < shape->num_sends; k++) {
+		for (int32_t q = 0; unit[k] >= 0 && q < shape->tp_size; q++) {
+			struct target target;
+
+			if (sender->indexed) {
+				places[0] = kept_place(sender, token);
+				return 1;
+			}
+			target = target_of(sender, at + k, q);
+			places[num_places++] = target_place(sender, &target);
+		}
+	}
+	return num_places;
+}
+
+/* Writes what goes with each row of a token. */
+static void write_all_beside(const struct sender *sender, int64_t token,
+	const struct row_scales *scales)
+{
+	const struct shape *shape = sender->shape;
+	int64_t at = token * shape->num_sends;
+	const int32_t *unit = sender->route->unit + at;
+
+	for (int64_t k = 0; k < shape->num_sends; k++) {
+		for (int32_t q = 0; unit[k] >= 0 && q < shape->tp_size; q++) {
+			struct target target = target_of(sender, at + k, q);
+
+			write_beside(sender, &target, token, k, scales);
+		}
+	}
+}
+
+/* A token whose row is the same for all its places. With one place it is made
+ * there; else it is made in the cache, and copied. */
+static void send_token(const struct sender *sender, int64_t token)
+{
+	struct scratch *scratch = &sender->exchange->scratch;
+	struct ahead ahead = ahead_of(sender, token);
+	int64_t num_places = list_places(sender, token, scratch->places);
+	const void *row = row_of(sender, token);
+	struct row_scales scales;
+
 	if (num_places == 0)
 		return;
+	if (sender->exchange->quantize && num_places == 1) {
+		scales = quantize(
+			sender, token, 0, scratch->places[0], ahead.next);
+		write_all_beside(sender, token, &scales);
+		return;
+	}
 	if (sender->exchange->quantize) {
 		scales = quantize(sender, token, 0, scratch->row, NULL);
 		row = scratch->row;
 	} else {
 		scales = brought_scales(sender, token);
 	}
-	num_places = 0;
-	for (int64_t k = 0; k < shape->num_sends; k++) {
-		for (int32_t q = 0; unit[k] >= 0 && q < shape->tp_size; q++) {
-			struct target target = target_of(sender, at + k, q);
-
-			write_beside(sender, &target, token, k, &scales);
-			if (!sender->indexed)
-				scratch->places[num_places++] =
-					target_place(sender, &target);
-		}
-	}
-	if (sender->indexed)
-		scratch->places[num_places++] = kept_place(sender, token);
+	write_all_beside(sender, token, &scales);
 	sender->scatter(scratch->places, num_places, row,
-		shape->format.row_bytes, ahead_of(sender, token));
+		sender->shape->format.row_bytes, ahead);
 }
 
 /* Place k of a token whose row differs from expert to expert. */

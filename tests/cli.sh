@@ -414,8 +414,10 @@ stats_and_waiting_are_shown() {
 	expect 0 python3 -c "
 import json
 j = json.load(open('$work/json'))
-assert [s['dispatches'] for s in j['stats']] == [7, 7, 7], j['stats']
-assert sum(s['received_rows'] for s in j['stats']) == 7 * 3 * 7 * 2
+steps = j['stats'][0]['dispatches']
+assert steps >= 7 # the timed ones and those before
+assert [s['dispatches'] for s in j['stats']] == [steps] * 3, j['stats']
+assert sum(s['received_rows'] for s in j['stats']) == steps * 3 * 7 * 2
 for phase in 'dispatch', 'combine':
     waits = j['performance_info_us'][phase]
     assert [len(row) for row in waits] == [3, 3, 3], waits"
