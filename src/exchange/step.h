@@ -18,6 +18,9 @@ void step_signal(struct shunt_exchange *exchange, struct step *step,
 bool step_has_signal(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank);
 
+/* True if `rank` has said that it will not come to this exchange again. */
+bool step_has_closed(const struct shunt_exchange *exchange, int32_t rank);
+
 /* True while member `rank`, which the step's table has left out, is writing rows
  * of an earlier step to the slot; a rank that is gone is not. */
 bool step_is_writing(const struct shunt_exchange *exchange,
