@@ -14,6 +14,14 @@ struct step_waiter {
 	bool timed; /* for performance_info */
 };
 
+static void move_all(struct shunt_exchange *exchange)
+{
+	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
+		if (exchange->steps[i].advance)
+			exchange->steps[i].advance(
+				exchange, &exchange->steps[i]);
+}
+
 static bool drive_ready(struct waiter *waiter)
 {
 	struct step_waiter *self = (struct step_waiter *)waiter;
@@ -23,12 +31,12 @@ static bool drive_ready(struct waiter *waiter)
 
 	if (self->timed)
 		timing_look(exchange, self->step);
-	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
-		if (exchange->steps[i].advance)
-			exchange->steps[i].advance(
-				exchange, &exchange->steps[i]);
+	move_all(exchange);
+	work_ns = exchange->work_ns - work_ns;
 	if (self->timed && self->step->awaited != phase)
-		timing_begin(exchange, self->step, exchange->work_ns - work_ns);
+		timing_begin(exchange, self->step, work_ns);
+	else if (self->timed && work_ns > 0)
+		timing_skip(self->step, work_ns);
 	return !self->step->advance;
 }
 
@@ -53,13 +61,28 @@ static bool drive_closed(struct waiter *waiter, int32_t rank)
 	return step_has_closed(self->exchange, rank);
 }
 
-/* The line that this step is stuck at, or any, if others are in flight. */
+/* In a crowd nobody wakes up for each of them; they are seen later. */
+static bool awaits_done_words(
+	const struct shunt_exchange *exchange, const struct step *step)
+{
+	if (!step->early.is_on || wait_is_crowd(exchange->group))
+		return false;
+	for (int32_t i = 0; i < step->view->num_ranks; i++)
+		if (step->early.num_awaited[i] > 0)
+			return true;
+	return false;
+}
+
+/* The line that this step is stuck at; any, if others are in flight, or if done
+ * words move it along. */
 static uint64_t drive_token(struct waiter *waiter)
 {
 	struct step_waiter *self = (struct step_waiter *)waiter;
 	const struct shunt_exchange *exchange = self->exchange;
 	const struct step *step = self->step;
 
+	if (awaits_done_words(exchange, step))
+		return DOORBELL_ANY;
 	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
 		if (exchange->steps[i].advance && &exchange->steps[i] != step)
 			return DOORBELL_ANY;
@@ -84,10 +107,11 @@ static void break_down(struct shunt_exchange *exchange)
 	}
 }
 
-enum shunt_status drive_wait(struct shunt_exchange *exchange, struct step *step,
-	const char *what, int64_t span_ns, bool timed)
+/* `what` is for messages. */
+static struct step_waiter waiter_of(
+	struct shunt_exchange *exchange, struct step *step, const char *what)
 {
-	struct step_waiter self = {
+	return (struct step_waiter){
 		.waiter = {.group = exchange->group,
 			.what = what,
 			.epoch = step->epoch,
@@ -97,14 +121,85 @@ enum shunt_status drive_wait(struct shunt_exchange *exchange, struct step *step,
 			.token = drive_token},
 		.exchange = exchange,
 		.step = step,
-		.timed = timed,
 	};
+}
+
+enum shunt_status drive_wait(struct shunt_exchange *exchange, struct step *step,
+	const char *what, int64_t span_ns, bool timed)
+{
+	struct step_waiter self = waiter_of(exchange, step, what);
 	enum shunt_status status;
 
+	self.timed = timed;
 	if (drive_ready(&self.waiter))
 		return SHUNT_OK;
 	status = wait_for(&self.waiter, clock_deadline(span_ns));
 	if (status == SHUNT_PEER_LOST)
 		break_down(exchange);
+	return status;
+}
+
+/* ---- progress ----------------------------------------------------------- */
+
+#define LOOK_NS 1000000 /* between looks for the dead */
+
+/* True if the finish of the step would wait for other ranks now. */
+static bool is_waiting(const struct step *step)
+{
+	return step->advance && !step_is_over(step) &&
+	       step->state != STEP_FEEDING;
+}
+
+/* Is a rank gone that a step in flight waits for? */
+static enum shunt_status look_for_the_dead(struct shunt_exchange *exchange)
+{
+	enum shunt_status status = SHUNT_OK;
+
+	for (int32_t i = 0; i < exchange_shape(exchange)->depth && !status;
+		i++) {
+		struct step_waiter self = waiter_of(
+			exchange, &exchange->steps[i], "a step in progress");
+
+		if (is_waiting(&exchange->steps[i]))
+			status = wait_look(&self.waiter);
+	}
+	if (status != SHUNT_OK) {
+		break_down(exchange);
+		exchange->counters.now.failed_steps++;
+	}
+	return status;
+}
+
+static enum shunt_status progress(
+	struct shunt_exchange *exchange, int32_t *num_waiting)
+{
+	int64_t now = clock_now();
+	enum shunt_status status = SHUNT_OK;
+
+	move_all(exchange);
+	if (now >= exchange->next_look) {
+		exchange->next_look = now + LOOK_NS;
+		status = look_for_the_dead(exchange);
+	}
+	if (!num_waiting)
+		return status;
+	*num_waiting = 0;
+	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
+		*num_waiting += is_waiting(&exchange->steps[i]);
+	return status;
+}
+
+enum shunt_status shunt_exchange_progress(
+	struct shunt_exchange *exchange, int32_t *num_waiting)
+{
+	enum shunt_status status;
+
+	if (!exchange)
+		return error_set(SHUNT_NULL_ARGUMENT, "exchange is NULL");
+	status = exchange_enter(exchange);
+	if (status != SHUNT_OK)
+		return status;
+	status = progress(exchange, num_waiting);
+	exchange_leave(exchange);
 	return status;
 }

@@ -38,6 +38,46 @@ void step_signal(struct shunt_exchange *exchange, struct step *step,
 	}
 }
 
+/* Of member `from`'s experts, in the window of `rank`. */
+static uint64_t done_offset(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank, int32_t from, int64_t local)
+{
+	return layout_done(&exchange->layouts[rank], step->slot, from,
+		exchange->whole.placement.first[from], local);
+}
+
+void step_signal_done(
+	struct shunt_exchange *exchange, struct step *step, int64_t local)
+{
+	const struct view *view = step->view;
+	int32_t num_members = exchange_shape(exchange)->num_members;
+	const int32_t *rows = step->route->blocks + local * view->num_ranks;
+	uint64_t *sent = step->sent_done + local * num_members;
+
+	for (int32_t i = 0; i < view->num_ranks; i++) {
+		int32_t to = (view->rank + 1 + i) % view->num_ranks;
+		int32_t rank = view->members[to];
+
+		if (rows[to] == 0)
+			continue;
+		peer_signal(exchange->group->peers[rank],
+			exchange->window_off[rank] +
+				done_offset(exchange, step, rank,
+					exchange->rank, local),
+			step->epoch - sent[rank]);
+		sent[rank] = step->epoch;
+	}
+}
+
+const _Atomic uint64_t *step_done_words(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank)
+{
+	return (const _Atomic uint64_t *)(const void
+			*)(exchange->windows[exchange->rank] +
+			   done_offset(
+				   exchange, step, exchange->rank, rank, 0));
+}
+
 static uint64_t line_value(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank)
 {
@@ -242,6 +282,7 @@ enum shunt_status step_claim(struct shunt_exchange *exchange,
 	step->dropped = 0;
 	step->y_is_announced = false;
 	step->is_counted = false;
+	step->early.is_on = false;
 	step->drains = false;
 	*out = step;
 	return SHUNT_OK;
