@@ -9,13 +9,9 @@
 #include "combine/tokens.h"
 #include "exchange/step.h"
 
-#define IS_SUMMED (-1)
-
-/* Tokens that can be summed, in scratch.ready. */
-struct batch {
-	int32_t *tokens;
-	int64_t num_tokens;
-};
+/* While experts are still to be fed, no call sums for much longer: the next
+ * expert's rows are not to wait for it. */
+#define FEEDING_NS 10000
 
 /* ---- what tokens wait for ------------------------------------------------ */
 
@@ -72,6 +68,14 @@ static void list_awaited(struct step *step, int32_t i)
 	early->num_awaited[i] = num;
 }
 
+/* Tokens that have no row anywhere. */
+static void list_ready(struct early *early, const struct route *route)
+{
+	for (int64_t t = 0; t < route->num_tokens; t++)
+		if (early->missing[t] == 0)
+			early->ready[early->num_ready++] = (int32_t)t;
+}
+
 void early_begin(struct shunt_exchange *exchange, struct step *step)
 {
 	const struct shape *shape = exchange_shape(exchange);
@@ -80,10 +84,12 @@ void early_begin(struct shunt_exchange *exchange, struct step *step)
 	early->is_on = shape_signals_done(shape);
 	if (!early->is_on)
 		return;
-	early->has_looked = false;
 	early->rows_read = 0;
+	early->num_ready = 0;
+	early->num_summed = 0;
 	count_places(early, shape, step->route);
 	list_tokens(exchange, step);
+	list_ready(early, step->route);
 	for (int32_t i = 0; i < step->view->num_ranks; i++)
 		list_awaited(step, i);
 	reach_locate_fed(exchange, step);
@@ -91,19 +97,21 @@ void early_begin(struct shunt_exchange *exchange, struct step *step)
 
 /* ---- what has come -------------------------------------------------------- */
 
-static void take_unit(struct early *early, int32_t unit, struct batch *batch)
+static void take_token(struct early *early, int32_t token)
 {
-	for (uint32_t i = early->first[unit]; i < early->first[unit + 1]; i++) {
-		int32_t token = early->tokens[i];
+	early->ready[early->num_ready++] = token;
+}
 
-		if (--early->missing[token] == 0)
-			batch->tokens[batch->num_tokens++] = token;
-	}
+static void take_unit(struct early *early, int32_t unit)
+{
+	for (uint32_t i = early->first[unit]; i < early->first[unit + 1]; i++)
+		if (--early->missing[early->tokens[i]] == 0)
+			take_token(early, early->tokens[i]);
 }
 
 /* Takes the experts of rank i of the view whose rows have come. */
-static void take_rank(struct shunt_exchange *exchange, struct step *step,
-	int32_t i, struct batch *batch)
+static void take_rank(
+	struct shunt_exchange *exchange, struct step *step, int32_t i)
 {
 	const struct placement *placement = &step->view->placement;
 	struct early *early = &step->early;
@@ -119,58 +127,68 @@ static void take_rank(struct shunt_exchange *exchange, struct step *step,
 
 		if (all || order_acquire(&done[local]) == step->epoch)
 			take_unit(early,
-				placement->order[placement->first[i] + local],
-				batch);
+				placement->order[placement->first[i] + local]);
 		else
 			awaited[num++] = local;
 	}
 	early->num_awaited[i] = num;
 }
 
-/* Tokens that have no row anywhere, or, with `all`, all that are left. */
-static void take_left(struct step *step, bool all, struct batch *batch)
-{
-	const struct early *early = &step->early;
-
-	for (int64_t t = 0; t < step->route->num_tokens; t++)
-		if (early->missing[t] == 0 ||
-			(all && early->missing[t] != IS_SUMMED))
-			batch->tokens[batch->num_tokens++] = (int32_t)t;
-}
-
-static void sum_batch(struct shunt_exchange *exchange, struct step *step,
-	const struct batch *batch)
+/* Sums the next `num` of the tokens that are ready. */
+static void sum_next(
+	struct shunt_exchange *exchange, struct step *step, int64_t num)
 {
 	struct early *early = &step->early;
-	int64_t from = clock_now();
 
 	early->rows_read += tokens_sum_some(
-		exchange, step, batch->tokens, batch->num_tokens);
-	for (int64_t i = 0; i < batch->num_tokens; i++)
-		early->missing[batch->tokens[i]] = IS_SUMMED;
+		exchange, step, early->ready + early->num_summed, num);
+	early->num_summed += num;
+}
+
+static void sum_for(
+	struct shunt_exchange *exchange, struct step *step, int64_t span_ns)
+{
+	const struct early *early = &step->early;
+	int64_t from = clock_now(), now = from;
+
+	while (early->num_summed < early->num_ready && now - from < span_ns) {
+		sum_next(exchange, step, 1);
+		now = clock_now();
+	}
+	exchange->work_ns += now - from;
+}
+
+static void sum_all(struct shunt_exchange *exchange, struct step *step)
+{
+	const struct early *early = &step->early;
+	int64_t from = clock_now();
+
+	sum_next(exchange, step, early->num_ready - early->num_summed);
 	exchange->work_ns += clock_now() - from;
 }
 
 void early_look(struct shunt_exchange *exchange, struct step *step)
 {
-	struct batch batch = {.tokens = exchange->scratch.ready};
+	const struct early *early = &step->early;
 
-	if (!step->early.has_looked)
-		take_left(step, false, &batch);
-	step->early.has_looked = true;
 	for (int32_t i = 0; i < step->view->num_ranks; i++)
-		if (step->early.num_awaited[i] > 0)
-			take_rank(exchange, step, i, &batch);
-	if (batch.num_tokens > 0)
-		sum_batch(exchange, step, &batch);
+		if (early->num_awaited[i] > 0)
+			take_rank(exchange, step, i);
+	if (early->num_summed == early->num_ready)
+		return;
+	if (step->state == STEP_FEEDING)
+		sum_for(exchange, step, FEEDING_NS);
+	else
+		sum_all(exchange, step);
 }
 
 void early_finish(struct shunt_exchange *exchange, struct step *step)
 {
-	struct batch batch = {.tokens = exchange->scratch.ready};
+	struct early *early = &step->early;
 
-	take_left(step, true, &batch);
-	if (batch.num_tokens > 0)
-		sum_batch(exchange, step, &batch);
-	tokens_count_rows(exchange, step->early.rows_read);
+	for (int64_t t = 0; t < step->route->num_tokens; t++)
+		if (early->missing[t] > 0)
+			take_token(early, (int32_t)t);
+	sum_all(exchange, step);
+	tokens_count_rows(exchange, early->rows_read);
 }

@@ -6,7 +6,7 @@
  * is there, into the same bits as ever.
  *
  *	tokens   by unit, who has a row there       missing  by token
- *	awaited  by rank, experts that are not here
+ *	awaited  by rank, experts that are not here ready    to be summed, in order
  *
  * A look costs a word for each awaited expert and a line for each rank that has
  * one. What comes early is nothing until RESULTS of all ranks is good: a step
@@ -22,8 +22,8 @@
 /* The combine begins; step->early.is_on says if anything can come early. */
 void early_begin(struct shunt_exchange *exchange, struct step *step);
 
-/* Sums the tokens whose rows have come since the last look. The step waits for
- * RESULTS. Never waits. */
+/* Sums tokens whose rows have come: all of them once this rank has fed all, before
+ * that as many as take no long time. The step waits for RESULTS. Never waits. */
 void early_look(struct shunt_exchange *exchange, struct step *step);
 
 /* All rows can be read: sums the tokens that are left. */

@@ -85,9 +85,12 @@ static void feed(struct plain *plain, int64_t local)
 	SEAT_OK(plain->seat, shunt_combine_feed(plain->handle, local, NULL, 0));
 }
 
+/* A call sums at least one of the tokens whose rows are there. */
 static void progress(struct plain *plain)
 {
-	SEAT_OK(plain->seat, shunt_exchange_progress(plain->exchange, NULL));
+	for (int i = 0; i < TOKENS; i++)
+		SEAT_OK(plain->seat,
+			shunt_exchange_progress(plain->exchange, NULL));
 }
 
 static bool is_summed(const struct plain *plain, int64_t token)
@@ -152,7 +155,7 @@ static void sum_early(struct seat *seat)
 	struct plain plain;
 
 	init(&plain, seat, kind);
-	seat_label(seat, "%s", kind->name);
+	seat_label(seat, "%s: ", kind->name);
 	for (int i = 0; i < STEPS; i++) {
 		if (!is_first(&plain) && seat->rank != kind->second) {
 			for (int b = 0; b < 3; b++)

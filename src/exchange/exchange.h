@@ -81,13 +81,15 @@ struct row_place {
 /* A combine with `feed`: what its tokens still wait for; see combine/early.h. */
 struct early {
 	bool is_on;
-	bool has_looked;
 	int64_t rows_read; /* of experts, so far */
 	uint32_t *first;   /* [units + 1]: of each unit's part of `tokens` */
 	int32_t *tokens;   /* [T_max * sends]: who goes there, by unit */
-	int32_t *missing;  /* [T_max]: rows not here yet; -1: it is summed */
+	int32_t *missing;  /* [T_max]: its rows that are not here yet */
 	int32_t *awaited;  /* [units]: at placement.first[r], local experts */
 	int32_t *num_awaited; /* [W]: so many of rank r of the view */
+	int32_t *ready;       /* [T_max]: tokens whose rows are all here, ... */
+	int64_t num_ready;
+	int64_t num_summed; /* ... of which so many are summed */
 };
 
 struct step {
@@ -154,7 +156,6 @@ struct scratch {
 	float *weights;       /* [2][sends + 1] */
 	float *acc;           /* [H]: a token's sum */
 	const void **tp_rows; /* [P]: the rows of TP ranks for one */
-	int32_t *ready;       /* [T_max]: tokens whose rows are all here */
 };
 
 struct shunt_exchange {

@@ -55,6 +55,7 @@ static void carve_early(
 		carve(carver, shape->num_units, sizeof(*early->awaited));
 	early->num_awaited =
 		carve(carver, shape->num_ranks, sizeof(*early->num_awaited));
+	early->ready = carve(carver, shape->max_tokens, sizeof(*early->ready));
 }
 
 static void carve_step(struct carver *carver, const struct shape *shape,
@@ -102,8 +103,6 @@ static void carve_scratch(struct carver *carver, const struct shape *shape,
 	scratch->weights = carve(carver, 2 * terms, sizeof(float));
 	scratch->acc = carve(carver, shape->hidden, sizeof(float));
 	scratch->tp_rows = carve(carver, shape->tp_size, sizeof(void *));
-	scratch->ready =
-		carve(carver, shape->max_tokens, sizeof(*scratch->ready));
 }
 
 /* Everything but the arrays of steps and routes; those hold pointers into the
