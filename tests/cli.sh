@@ -362,7 +362,7 @@ import json
 j = json.load(open('$work/json'))
 o = j['combine_overlap']
 assert 'dispatch_overlap' not in j and o['accelerator_us'] % 200 == 0, o
-assert o['hidden_us'] == o['alone_us'] - o['exposed_us']['p50'], o
+assert abs(o['alone_us'] - o['exposed_us']['p50'] - o['hidden_us']) < 1e-6, o
 assert j['combine_us']['p50'] == o['alone_us'] > 0, o
 assert j['parameters']['expert_us'] == 200, o"
 }
