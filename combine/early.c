@@ -134,36 +134,17 @@ static void take_rank(
 	early->num_awaited[i] = num;
 }
 
-/* Sums the next `num` of the tokens that are ready. */
-static void sum_next(
-	struct shunt_exchange *exchange, struct step *step, int64_t num)
-{
-	struct early *early = &step->early;
-
-	early->rows_read += tokens_sum_some(
-		exchange, step, early->ready + early->num_summed, num);
-	early->num_summed += num;
-}
-
-static void sum_for(
+/* Sums the tokens that are ready; with a span, as many as that takes. */
+static void sum_ready(
 	struct shunt_exchange *exchange, struct step *step, int64_t span_ns)
 {
-	const struct early *early = &step->early;
-	int64_t from = clock_now(), now = from;
-
-	while (early->num_summed < early->num_ready && now - from < span_ns) {
-		sum_next(exchange, step, 1);
-		now = clock_now();
-	}
-	exchange->work_ns += now - from;
-}
-
-static void sum_all(struct shunt_exchange *exchange, struct step *step)
-{
-	const struct early *early = &step->early;
+	struct early *early = &step->early;
 	int64_t from = clock_now();
 
-	sum_next(exchange, step, early->num_ready - early->num_summed);
+	early->num_summed += tokens_sum_some(exchange, step,
+		early->ready + early->num_summed,
+		early->num_ready - early->num_summed,
+		span_ns ? from + span_ns : INT64_MAX, &early->rows_read);
 	exchange->work_ns += clock_now() - from;
 }
 
@@ -174,12 +155,9 @@ void early_look(struct shunt_exchange *exchange, struct step *step)
 	for (int32_t i = 0; i < step->view->num_ranks; i++)
 		if (early->num_awaited[i] > 0)
 			take_rank(exchange, step, i);
-	if (early->num_summed == early->num_ready)
-		return;
-	if (step->state == STEP_FEEDING)
-		sum_for(exchange, step, FEEDING_NS);
-	else
-		sum_all(exchange, step);
+	if (early->num_summed < early->num_ready)
+		sum_ready(exchange, step,
+			step->state == STEP_FEEDING ? FEEDING_NS : 0);
 }
 
 void early_finish(struct shunt_exchange *exchange, struct step *step)
@@ -189,6 +167,6 @@ void early_finish(struct shunt_exchange *exchange, struct step *step)
 	for (int64_t t = 0; t < step->route->num_tokens; t++)
 		if (early->missing[t] > 0)
 			take_token(early, (int32_t)t);
-	sum_all(exchange, step);
+	sum_ready(exchange, step, 0);
 	tokens_count_rows(exchange, early->rows_read);
 }

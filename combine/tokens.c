@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/fpenv.h"
 #include "base/half.h"
@@ -182,37 +183,48 @@ static void sum_whole_token(struct terms *terms, int64_t token,
 	}
 }
 
-/* Returns how many rows were read. */
+/* Returns how many tokens were summed: all, or those until past `until`. Adds to
+ * *rows_read. */
 static int64_t sum_list(struct shunt_exchange *exchange, struct step *step,
-	const struct token_list *tokens)
+	const struct token_list *tokens, int64_t until, int64_t *rows_read)
 {
 	struct fpenv caller = fpenv_enter();
 	struct row_list list, next;
+	int64_t i = 0, ahead = 0; /* rows listed for the next token */
 	struct terms terms;
 
 	terms_init(&terms, exchange, step);
 	list = list_rows(&terms, tokens, 0);
-	for (int64_t i = 0; i < tokens->num_tokens; i++, list = next) {
+	while (i < tokens->num_tokens) {
+		ahead = -terms.rows_read;
 		next = list_rows(&terms, tokens, i + 1);
-		sum_whole_token(&terms, token_at(tokens, i), &list, &next);
+		ahead += terms.rows_read;
+		sum_whole_token(&terms, token_at(tokens, i++), &list, &next);
+		if (until != INT64_MAX && clock_now() >= until)
+			break;
+		list = next;
 	}
 	fpenv_leave(&caller);
-	return terms.rows_read;
+	*rows_read += terms.rows_read - ahead;
+	return i;
 }
 
 void tokens_sum(struct shunt_exchange *exchange, struct step *step)
 {
 	struct token_list all = {NULL, step->route->num_tokens};
+	int64_t rows_read = 0;
 
-	tokens_count_rows(exchange, sum_list(exchange, step, &all));
+	sum_list(exchange, step, &all, INT64_MAX, &rows_read);
+	tokens_count_rows(exchange, rows_read);
 }
 
 int64_t tokens_sum_some(struct shunt_exchange *exchange, struct step *step,
-	const int32_t *tokens, int64_t num_tokens)
+	const int32_t *tokens, int64_t num_tokens, int64_t until,
+	int64_t *rows_read)
 {
 	struct token_list some = {tokens, num_tokens};
 
-	return sum_list(exchange, step, &some);
+	return sum_list(exchange, step, &some, until, rows_read);
 }
 
 void tokens_count_rows(struct shunt_exchange *exchange, int64_t rows_read)
