@@ -25,10 +25,12 @@
 
 enum bench_phase { BENCH_DISPATCH, BENCH_COMBINE, BENCH_NUM_PHASES };
 
-/* Series of times: the real steps, then each copy loop of the floor. */
+/* Series of times: the real steps, each copy loop of the floor, and the real
+ * steps while an accelerator works; see overlap.h. */
 #define BENCH_REAL       0
 #define BENCH_FLOOR(i)   (1 + (i))
-#define BENCH_NUM_SERIES BENCH_FLOOR(COPIES_MAX)
+#define BENCH_OVERLAP    BENCH_FLOOR(COPIES_MAX)
+#define BENCH_NUM_SERIES (BENCH_OVERLAP + 1)
 
 /* A rank's page of results; written by that rank alone. */
 struct bench_rank {

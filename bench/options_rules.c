@@ -241,6 +241,21 @@ static bool settle_formats(struct options *options, char error[ROUTING_ERROR])
 	return true;
 }
 
+static bool settle_overlap(struct options *options, char error[ROUTING_ERROR])
+{
+	if (options->expert_us == 0)
+		return true;
+	if (options->compute_us > 0)
+		return fail(error, "--expert-us: not with --compute-us");
+	if (options->feed || options->y == OPTIONS_Y_ROWS)
+		return fail(error,
+			"--expert-us: not with --feed, since it measures with "
+			"and without, and needs --y window, heap or own");
+	if (options->num_experts == 0)
+		return fail(error, "--expert-us: needs --experts");
+	return true;
+}
+
 static bool settle_calls(struct options *options, char error[ROUTING_ERROR])
 {
 	if (options->feed && options->y == OPTIONS_Y_ROWS)
@@ -259,5 +274,5 @@ bool options_settle(struct options *options, char error[ROUTING_ERROR])
 	set_defaults(options);
 	return settle_ranks(options, error) && settle_choices(options, error) &&
 	       settle_formats(options, error) && settle_calls(options, error) &&
-	       peers_settle(options, error);
+	       settle_overlap(options, error) && peers_settle(options, error);
 }

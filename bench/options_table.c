@@ -192,6 +192,14 @@ const struct option_row options_rows[] = {
 		FIELD(prometheus)},
 	{"performance-info", NULL, "print how long each rank waited for each",
 		OPTION_FLAG, FIELD(performance_info)},
+	{"expert-us", "N",
+		"an accelerator needs N us for each local expert, and combine "
+		"is measured behind the last one and fed one by one",
+		OPTION_NUMBER, FIELD(expert_us), .low = 1, .high = 1000000},
+	{"compute-us", "N",
+		"dispatch and combine are measured by themselves and while an "
+		"accelerator computes for N us between start and finish",
+		OPTION_NUMBER, FIELD(compute_us), .low = 1, .high = 1000000},
 	{"peers", NULL,
 		"run the same step by Open MPI and MPICH in turns with ours, "
 		"and print the ratios; ./build.sh peers builds the programs",

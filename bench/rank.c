@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "overlap.h"
 #include "rank.h"
 
 /* Steps of each copy loop before anything is timed. */
@@ -213,14 +214,14 @@ static bool step_floor(struct rank *self, int variant, int64_t iteration)
 
 /* ---- the order of steps ----------------------------------------------- */
 
-/* Untimed steps and then those of iterations first .. end - 1; `series` is
- * BENCH_REAL or a loop of the floor. */
-static bool run_block(struct rank *self, int series, int64_t first, int64_t end)
+/* Untimed steps and then those of iterations first .. end - 1. */
+static bool run_series(
+	struct rank *self, int series, int64_t first, int64_t end)
 {
 	for (int64_t i = first - BLOCK_WARMUP; i < end; i++) {
 		int64_t iteration = i < first ? -1 : i;
-		bool done = series == BENCH_REAL
-				    ? rank_step(self, iteration)
+		bool done = series == BENCH_REAL || series == BENCH_OVERLAP
+				    ? rank_step(self, series, iteration)
 				    : step_floor(self, series - BENCH_FLOOR(0),
 					      iteration);
 
@@ -230,10 +231,20 @@ static bool run_block(struct rank *self, int series, int64_t first, int64_t end)
 	return true;
 }
 
+/* `series` is BENCH_REAL, which has its overlapped steps behind it, or a loop of
+ * the floor. */
+static bool run_block(struct rank *self, int series, int64_t first, int64_t end)
+{
+	if (!run_series(self, series, first, end))
+		return false;
+	return series != BENCH_REAL || !overlap_is_asked(self->bench) ||
+	       run_series(self, BENCH_OVERLAP, first, end);
+}
+
 static bool warm_up(struct rank *self)
 {
 	for (int64_t i = 0; i < self->bench->options.num_warmup; i++)
-		if (!rank_step(self, -1))
+		if (!rank_step(self, BENCH_REAL, -1))
 			return false;
 	for (int v = 0; v < self->bench->floor.num_copies; v++)
 		for (int i = 0; i < FLOOR_WARMUP; i++)
@@ -262,8 +273,9 @@ int64_t rank_num_steps(const struct bench *bench)
 	int64_t num_copies = bench->floor.num_copies;
 
 	return bench->options.num_warmup + num_copies * FLOOR_WARMUP +
-	       (1 + num_copies) * (bench->num_rounds * BLOCK_WARMUP +
-					  bench->options.num_iterations);
+	       (1 + num_copies + overlap_is_asked(bench)) *
+		       (bench->num_rounds * BLOCK_WARMUP +
+			       bench->options.num_iterations);
 }
 
 int rank_main(void *context, int32_t member)

@@ -26,6 +26,7 @@ struct rank {
 	int64_t *waits;           /* (W), of steps that are not timed */
 	struct check check;
 	int64_t real_step, floor_step;
+	int series; /* of the real step: BENCH_REAL or BENCH_OVERLAP */
 };
 
 /* Leaves the message, and lets the other ranks know. Returns false. */
@@ -46,7 +47,12 @@ void rank_leave(struct rank *self);
  * be right. */
 bool rank_take_stats(struct rank *self);
 
-/* A real step, timed as `iteration` or, with -1, not. */
-bool rank_step(struct rank *self, int64_t iteration);
+/* A real step, BENCH_REAL or BENCH_OVERLAP, timed as `iteration` or, with -1,
+ * not. */
+bool rank_step(struct rank *self, int series, int64_t iteration);
+
+/* Feeds the rows of a local expert. */
+enum shunt_status rank_feed(const struct rank *self,
+	const struct shunt_dispatch_out *sent, int64_t local);
 
 #endif

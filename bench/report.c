@@ -114,6 +114,39 @@ static void print_phase(
 		phase->bytes, phase->gbps, phase->floor.p50, phase->ratio);
 }
 
+static void print_overlap(
+	FILE *stream, const char *name, const struct results_phase *phase)
+{
+	double hidden = phase->time.p50 - phase->exposed.p50;
+
+	if (phase->span_us <= 0)
+		return;
+	fprintf(stream, "%-10s %12.1f %10.1f %10.1f %10.1f %6.0f %%\n", name,
+		phase->span_us, phase->time.p50, phase->exposed.p50, hidden,
+		100 * hidden / phase->time.p50);
+}
+
+static void print_overlaps(
+	FILE *stream, const struct bench *bench, const struct results *results)
+{
+	const struct results_phase *dispatch = &results->phase[BENCH_DISPATCH];
+	const struct results_phase *combine = &results->phase[BENCH_COMBINE];
+
+	if (combine->span_us <= 0)
+		return;
+	fprintf(stream, "\n%-10s %12s %10s %10s %10s %8s\n", "overlap",
+		"accelerator", "alone us", "exposed us", "hidden us", "share");
+	print_overlap(stream, "dispatch", dispatch);
+	print_overlap(stream, "combine", combine);
+	fprintf(stream,
+		"p50; alone: %s; exposed: %s, without the accelerator's time\n",
+		bench->options.expert_us > 0 ? "behind the last expert"
+					     : "as above",
+		bench->options.expert_us > 0
+			? "fed expert by expert as they are ready"
+			: "start, the accelerator's time, finish");
+}
+
 void report_table(FILE *stream, const struct bench *bench,
 	const struct results *results, const struct peers *peers)
 {
@@ -128,6 +161,7 @@ void report_table(FILE *stream, const struct bench *bench,
 	print_phase(stream, "dispatch", dispatch);
 	print_phase(stream, "combine", combine);
 	print_phase(stream, "round trip", &results->roundtrip);
+	print_overlaps(stream, bench, results);
 	fprintf(stream,
 		"\nfloor: p50 of the best copy loop (dispatch: %s, combine: "
 		"%s); ratio: p50 to floor\n",
@@ -201,6 +235,21 @@ static void add_stats(cJSON *root, const char *name, const struct stats *stats)
 	cJSON_AddNumberToObject(to, "p99", stats->p99);
 }
 
+static void add_overlap(
+	cJSON *root, const char *name, const struct results_phase *phase)
+{
+	cJSON *to;
+
+	if (phase->span_us <= 0)
+		return;
+	to = cJSON_AddObjectToObject(root, name);
+	cJSON_AddNumberToObject(to, "accelerator_us", phase->span_us);
+	cJSON_AddNumberToObject(to, "alone_us", phase->time.p50);
+	add_stats(to, "exposed_us", &phase->exposed);
+	cJSON_AddNumberToObject(
+		to, "hidden_us", phase->time.p50 - phase->exposed.p50);
+}
+
 static void add_times(cJSON *root, const struct results *results)
 {
 	const struct results_phase *dispatch = &results->phase[BENCH_DISPATCH];
@@ -225,6 +274,8 @@ static void add_times(cJSON *root, const struct results *results)
 	cJSON_AddNumberToObject(gbps, "dispatch", dispatch->gbps);
 	cJSON_AddNumberToObject(gbps, "combine", combine->gbps);
 	cJSON_AddNumberToObject(gbps, "roundtrip", results->roundtrip.gbps);
+	add_overlap(root, "dispatch_overlap", dispatch);
+	add_overlap(root, "combine_overlap", combine);
 }
 
 /* A string: JSON numbers have not 64 bits. Null if nothing was checked. */

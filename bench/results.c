@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "overlap.h"
 #include "results.h"
 
 /* Of each iteration the time of the slowest rank. */
@@ -54,6 +55,16 @@ void results_finish_phase(struct results_phase *result)
 		result->gbps = (double)result->bytes / result->time.p50 / 1000;
 }
 
+static void take_overlap(struct results_phase *result,
+	const struct bench *bench, enum bench_phase phase, int64_t *ns)
+{
+	result->span_us = (double)overlap_span(bench, phase) / 1000;
+	if (result->span_us <= 0)
+		return;
+	slowest(bench, BENCH_OVERLAP, phase, ns);
+	result->exposed = stats_of(ns, bench->options.num_iterations);
+}
+
 static void take_phase(struct results_phase *result, const struct bench *bench,
 	enum bench_phase phase, int64_t *ns, int64_t *sums)
 {
@@ -66,6 +77,7 @@ static void take_phase(struct results_phase *result, const struct bench *bench,
 	result->bytes = phase_bytes(bench, phase);
 	take_floor(result, bench, phase, ns);
 	results_finish_phase(result);
+	take_overlap(result, bench, phase, ns);
 }
 
 static void take_roundtrip(struct results *results, int64_t *sums, int64_t num)

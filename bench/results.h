@@ -16,6 +16,9 @@ struct results_phase {
 	double ratio;           /* median to median; 0 if the floor is 0 */
 	int64_t bytes;          /* of all ranks, in the mean of the steps */
 	double gbps;            /* bytes over the median time */
+	/* While an accelerator works: how long, and what is left behind it. */
+	double span_us; /* 0: it does not */
+	struct stats exposed;
 };
 
 struct results {

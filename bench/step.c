@@ -1,4 +1,5 @@
 /* The real steps of a rank: dispatch, experts, combine. */
+#include "overlap.h"
 #include "rank.h"
 
 /* Adds what this call waits to the sums of timed steps, or to nobody's. */
@@ -9,8 +10,9 @@ static int64_t *waits_of(
 
 	if (!bench->options.performance_info)
 		return NULL;
-	return iteration < 0 ? self->waits
-			     : bench_waits(bench, phase, self->member);
+	return iteration < 0 || self->series != BENCH_REAL
+		       ? self->waits
+		       : bench_waits(bench, phase, self->member);
 }
 
 /*
@@ -21,7 +23,8 @@ static bool end_phase(const struct rank *self, enum bench_phase phase,
 	int64_t iteration, int64_t started_ns)
 {
 	if (!self->left_out)
-		rank_note_time(self, BENCH_REAL, phase, iteration, started_ns);
+		rank_note_time(
+			self, self->series, phase, iteration, started_ns);
 	return barrier_wait(self->bench->barrier);
 }
 
@@ -74,6 +77,8 @@ static enum shunt_status call_dispatch(struct rank *self,
 {
 	enum shunt_status status;
 
+	if (self->series == BENCH_OVERLAP)
+		return overlap_dispatch(self, args, out);
 	if (!self->bench->options.split)
 		return shunt_dispatch(self->exchange, args, out, &self->last);
 	status = shunt_dispatch_start(self->exchange, args, &self->last);
@@ -105,6 +110,7 @@ static bool dispatch(struct rank *self, int64_t step, int64_t iteration,
 
 	if (!barrier_start(self->bench->barrier, &started))
 		return false;
+	started = overlap_open(self, BENCH_DISPATCH, started);
 	if (!self->left_out) {
 		status = call_dispatch(self, &args, out);
 		if (!status && self->bench->plan.indexed)
@@ -231,18 +237,23 @@ static struct shunt_combine_args combine_args(const struct rank *self,
 	return args;
 }
 
+enum shunt_status rank_feed(const struct rank *self,
+	const struct shunt_dispatch_out *sent, int64_t local)
+{
+	const void *y = NULL;
+
+	if (self->bench->options.y != OPTIONS_Y_WINDOW)
+		y = row_made(self, sent, sent->expert_first_row[local]);
+	return shunt_combine_feed(self->last, local, y, 0);
+}
+
 static enum shunt_status feed(
 	const struct rank *self, const struct shunt_dispatch_out *sent)
 {
-	bool in_window = self->bench->options.y == OPTIONS_Y_WINDOW;
 	enum shunt_status status = SHUNT_OK;
 
 	for (int64_t l = 0; !status && l < sent->num_local_experts; l++)
-		status = shunt_combine_feed(self->last, l,
-			in_window ? NULL
-				  : row_made(self, sent,
-					    sent->expert_first_row[l]),
-			0);
+		status = rank_feed(self, sent, l);
 	return status;
 }
 
@@ -252,6 +263,8 @@ static enum shunt_status call_combine(const struct rank *self,
 {
 	enum shunt_status status;
 
+	if (self->series == BENCH_OVERLAP)
+		return overlap_combine(self, args, sent);
 	if (!self->bench->options.split && !args->feed)
 		return shunt_combine(self->last, args);
 	status = shunt_combine_start(self->last, args);
@@ -288,6 +301,7 @@ static bool combine(struct rank *self, int64_t step, int64_t iteration,
 
 	if (!barrier_start(self->bench->barrier, &started))
 		return false;
+	started = overlap_open(self, BENCH_COMBINE, started);
 	if (!self->left_out) {
 		args = combine_args(self, step, iteration, sent);
 		args.nan_elements = &nan_elements;
@@ -302,11 +316,12 @@ static bool combine(struct rank *self, int64_t step, int64_t iteration,
 	       check_result(self, step, nan_elements, inf_elements);
 }
 
-bool rank_step(struct rank *self, int64_t iteration)
+bool rank_step(struct rank *self, int series, int64_t iteration)
 {
 	struct shunt_dispatch_out out = SHUNT_DISPATCH_OUT_INIT;
 	int64_t step = self->real_step++;
 
+	self->series = series;
 	if (!dispatch(self, step, iteration, &out))
 		return false;
 	apply_experts(self, &out);

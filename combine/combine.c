@@ -2,14 +2,14 @@
  * Combine: the public calls, and the states of a step from the experts' rows
  * to the caller's tokens.
  *
- *	feeding   rows come expert by expert, nothing is announced
+ *	feeding   rows come expert by expert; a done word tells of each expert
  *	RESULTS   all rows can be read; with TP: summed over the TP group, and
  *	TRAVEL    the sums can be read
  *	          tokens are summed
  *	READ      if this rank's y is read where it is: all have done so
  *
  * args.c checks, rows.c takes rows in, reach.c finds those of others, tokens.c
- * and terms.c sum them.
+ * and terms.c sum them, early.c some of them before RESULTS of all.
  */
 #include <string.h>
 
@@ -17,6 +17,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "combine/args.h"
+#include "combine/early.h"
 #include "combine/reach.h"
 #include "combine/rows.h"
 #include "combine/tokens.h"
@@ -42,15 +43,23 @@ static void advance_read(struct shunt_exchange *exchange, struct step *step)
 	step->state = STEP_COMBINED;
 }
 
-/* All rows can be read where scratch.row_places says; `recheck`: some lie in a
- * caller's memory. */
-static void sum_up(
-	struct shunt_exchange *exchange, struct step *step, bool recheck)
+static void sum_tokens(struct shunt_exchange *exchange, struct step *step)
 {
 	int64_t from = clock_now();
 
 	tokens_sum(exchange, step);
 	exchange->work_ns += clock_now() - from;
+}
+
+/* All rows can be read where step->row_places says; `recheck`: some lie in a
+ * caller's memory. */
+static void sum_up(
+	struct shunt_exchange *exchange, struct step *step, bool recheck)
+{
+	if (step->early.is_on)
+		early_finish(exchange, step);
+	else
+		sum_tokens(exchange, step);
 	if (recheck && !reach_recheck(exchange, step, 0, 1))
 		return;
 	world_beat(exchange->world, BEAT_COMBINE_DONE, step->epoch);
@@ -108,12 +117,20 @@ static void advance_results(struct shunt_exchange *exchange, struct step *step)
 		step_signal(exchange, step, PHASE_READ, SIGNAL_OK);
 }
 
+/* The same, of a combine that is fed: what it waits for comes bit by bit. */
+static void advance_fed(struct shunt_exchange *exchange, struct step *step)
+{
+	early_look(exchange, step);
+	advance_results(exchange, step);
+}
+
 /* All rows of this rank are taken in. */
 static void announce(struct shunt_exchange *exchange, struct step *step)
 {
 	step->state = STEP_COMBINING;
 	step_signal(exchange, step, PHASE_RESULTS, SIGNAL_OK);
-	step_await(step, PHASE_RESULTS, advance_results);
+	step_await(step, PHASE_RESULTS,
+		step->early.is_on ? advance_fed : advance_results);
 }
 
 /* ---- feeding ------------------------------------------------------------ */
@@ -132,9 +149,24 @@ static void begin_feed(struct shunt_exchange *exchange, struct step *step)
 		step->fed[l] = 0;
 		step->unfed += step->route->expert_rows[l] > 0;
 	}
+	early_begin(exchange, step);
 	step->state = STEP_FEEDING;
 	if (step->unfed == 0)
 		announce(exchange, step);
+	else if (step->early.is_on)
+		step_await(step, PHASE_RESULTS, early_look);
+}
+
+/* Tells of the rows of an expert. Its ranks hear of the last one by RESULTS. */
+static void tell_fed(
+	struct shunt_exchange *exchange, struct step *step, int64_t local)
+{
+	if (--step->unfed == 0)
+		announce(exchange, step);
+	else if (step->early.is_on)
+		step_signal_done(exchange, step, local);
+	if (step->early.is_on)
+		step->advance(exchange, step);
 }
 
 static enum shunt_status check_feed(const struct shunt_exchange *exchange,
@@ -173,8 +205,7 @@ static enum shunt_status feed(struct shunt_exchange *exchange,
 	rows_feed(exchange, step, local, y,
 		dtype_row_bytes(
 			exchange->accepted.config.expert_dtype, stride));
-	if (--step->unfed == 0)
-		announce(exchange, step);
+	tell_fed(exchange, step, local);
 	return SHUNT_OK;
 }
 

@@ -110,31 +110,58 @@ static const uint8_t *place_of_note(const struct shunt_exchange *exchange,
 	return peer->ops->map(peer, offset, bytes);
 }
 
-static bool locate(
+/* The rows of member i of the view are in its `results`. */
+static void locate_results(
 	struct shunt_exchange *exchange, struct step *step, int32_t i)
 {
 	int32_t rank = step->view->members[i];
-	struct row_place *place = &exchange->scratch.row_places[i];
-	const volatile struct step_head *note =
-		exchange_note(exchange, rank, step);
-	uint64_t offset = note->y_offset; /* read once: a peer's */
-	uint64_t pitch = note->y_pitch;
-	char name[48];
+	struct row_place *place = &step->row_places[i];
 
 	place->base = exchange_array(
 		exchange, rank, exchange->layouts[rank].results_off, step);
 	place->pitch = exchange_shape(exchange)->result_bytes;
-	if (offset == 0)
+}
+
+/* What a note says of y; read once, since it is a peer's. */
+struct y_claim {
+	uint64_t offset, pitch;
+};
+
+/* The rows of member i are where its note says; false if that is no place. */
+static bool locate_noted(struct shunt_exchange *exchange, struct step *step,
+	int32_t i, struct y_claim *claim)
+{
+	const volatile struct step_head *note =
+		exchange_note(exchange, step->view->members[i], step);
+	const uint8_t *base;
+
+	*claim = (struct y_claim){note->y_offset, note->y_pitch};
+	if (claim->offset == 0) {
+		locate_results(exchange, step, i);
 		return true;
-	place->base = place_of_note(exchange, step, i, offset, pitch);
-	place->pitch = (int64_t)pitch;
-	if (place->base)
+	}
+	base = place_of_note(exchange, step, i, claim->offset, claim->pitch);
+	if (!base)
+		return false;
+	step->row_places[i] = (struct row_place){base, (int64_t)claim->pitch};
+	return true;
+}
+
+static bool locate(
+	struct shunt_exchange *exchange, struct step *step, int32_t i)
+{
+	int32_t rank = step->view->members[i];
+	struct y_claim claim;
+	char name[48];
+
+	if (locate_noted(exchange, step, i, &claim))
 		return true;
 	step_fail(step, SHUNT_PEER_FAULT, rank,
 		"step %llu: y_offset %llu with y_pitch %llu of %s leads "
 		"outside of its segment",
-		(unsigned long long)step->epoch, (unsigned long long)offset,
-		(unsigned long long)pitch,
+		(unsigned long long)step->epoch,
+		(unsigned long long)claim.offset,
+		(unsigned long long)claim.pitch,
 		group_rank_text(exchange->group, rank, name));
 	step_end_failed(exchange, step);
 	return false;
@@ -164,12 +191,35 @@ void reach_locate_travel(struct shunt_exchange *exchange, struct step *step)
 
 	for (int32_t i = first; i < first + view->num_ranks; i++) {
 		int32_t rank = view->members[i];
-		struct row_place *place = &exchange->scratch.row_places[i];
+		struct row_place *place = &step->row_places[i];
 
 		place->base = exchange_array(exchange, rank,
 			exchange->layouts[rank].travel_off, step);
 		place->pitch = exchange_shape(exchange)->travel_bytes;
 	}
+}
+
+void reach_locate_fed(struct shunt_exchange *exchange, struct step *step)
+{
+	if (exchange_shape(exchange)->travel_bytes > 0) {
+		reach_locate_travel(exchange, step);
+		return;
+	}
+	for (int32_t i = 0; i < step->view->num_members; i++)
+		locate_results(exchange, step, i);
+}
+
+bool reach_locate_announced(
+	struct shunt_exchange *exchange, struct step *step, int32_t i)
+{
+	int32_t rank = step->view->members[i];
+	struct y_claim claim;
+
+	if (step_signal_code(exchange, step, rank) != SIGNAL_OK ||
+		exchange_note(exchange, rank, step)->table != step->view->table)
+		return false;
+	return exchange_shape(exchange)->travel_bytes > 0 ||
+	       locate_noted(exchange, step, i, &claim);
 }
 
 bool reach_recheck(struct shunt_exchange *exchange, struct step *step,

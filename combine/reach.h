@@ -21,7 +21,7 @@ bool reach_agree(struct shunt_exchange *exchange, struct step *step,
 	bool *any_announced);
 
 /*
- * These note in scratch.row_places where rows of members of the view are.
+ * These note in step->row_places where rows of members of the view are.
  * False if the step has failed: PEER_FAULT (a note leads outside of the
  * segment of its rank).
  */
@@ -32,6 +32,14 @@ bool reach_locate(struct shunt_exchange *exchange, struct step *step,
 
 /* Of the own EP group, without TP. */
 bool reach_locate_rows(struct shunt_exchange *exchange, struct step *step);
+
+/* Without TP, before anything is announced: where fed rows are. */
+void reach_locate_fed(struct shunt_exchange *exchange, struct step *step);
+
+/* Member i of the view has signalled RESULTS, the others not yet. False if its
+ * rows are not to be read: the step is going to fail, when all have. */
+bool reach_locate_announced(
+	struct shunt_exchange *exchange, struct step *step, int32_t i);
 
 /* What the own EP group has made for travel. */
 void reach_locate_travel(struct shunt_exchange *exchange, struct step *step);

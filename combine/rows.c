@@ -207,7 +207,7 @@ static void reduce_expert(
 
 	for (int32_t p = 0; p < shape->tp_size; p++) {
 		const struct row_place *place =
-			&scratch->row_places[p * view->num_ranks + view->rank];
+			&step->row_places[p * view->num_ranks + view->rank];
 
 		scratch->tp_rows[p] =
 			place->base +
@@ -219,8 +219,8 @@ static void reduce_expert(
 		for (int32_t p = 0; p < shape->tp_size; p++)
 			scratch->tp_rows[p] =
 				(const uint8_t *)scratch->tp_rows[p] +
-				scratch->row_places[p * view->num_ranks +
-						    view->rank]
+				step->row_places[p * view->num_ranks +
+						 view->rank]
 					.pitch;
 	}
 }

@@ -14,7 +14,7 @@ void terms_init(struct terms *terms, const struct shunt_exchange *exchange,
 		.exchange = exchange,
 		.step = step,
 		.weights = args->weights,
-		.places = exchange->scratch.row_places +
+		.places = step->row_places +
 			  exchange->tp_rank * step->view->num_ranks,
 		.kind_of_rows =
 			config->combine_quant == SHUNT_COMBINE_QUANT_NONE

@@ -34,7 +34,7 @@ struct terms {
 	int64_t rows_read;  /* of experts, so far */
 };
 
-/* Where the experts' rows lie is known: scratch.row_places is filled. */
+/* Where the experts' rows lie is known: step->row_places is filled. */
 void terms_init(struct terms *terms, const struct shunt_exchange *exchange,
 	const struct step *step);
 

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/fpenv.h"
 #include "base/half.h"
@@ -70,6 +71,17 @@ static void accumulate(struct terms *terms, int64_t token)
 			add_term(terms, &term);
 }
 
+/* Tokens to be summed, in this order. */
+struct token_list {
+	const int32_t *tokens; /* NULL: 0, 1, ... */
+	int64_t num_tokens;
+};
+
+static int64_t token_at(const struct token_list *list, int64_t i)
+{
+	return list->tokens ? list->tokens[i] : i;
+}
+
 /* The token's sum if all its terms are plain rows: where they lie. */
 struct row_list {
 	const void **rows;
@@ -77,19 +89,21 @@ struct row_list {
 	int64_t num_rows; /* -1: they are not */
 };
 
-static struct row_list list_rows(struct terms *terms, int64_t token)
+/* Of the i-th token. */
+static struct row_list list_rows(
+	struct terms *terms, const struct token_list *tokens, int64_t i)
 {
 	const struct shunt_exchange *exchange = terms->exchange;
 	const struct scratch *scratch = &exchange->scratch;
-	int64_t half = token % 2 * (exchange_shape(exchange)->num_sends + 1);
+	int64_t half = i % 2 * (exchange_shape(exchange)->num_sends + 1);
 	int64_t rows_read = terms->rows_read;
 	struct row_list list = {
 		scratch->results + half, scratch->weights + half, 0};
 
-	if (token >= terms->step->route->num_tokens)
+	if (i >= tokens->num_tokens)
 		return list;
-	if (!terms_get_rows(
-		    terms, token, list.rows, list.weights, &list.num_rows)) {
+	if (!terms_get_rows(terms, token_at(tokens, i), list.rows, list.weights,
+		    &list.num_rows)) {
 		terms->rows_read = rows_read;
 		list.num_rows = -1;
 	}
@@ -153,34 +167,71 @@ static void finish_token(const struct terms *terms, int64_t token)
 
 /* ---- all tokens ---------------------------------------------------------- */
 
-static int64_t bytes_of_row(const struct shape *shape)
+static void sum_whole_token(struct terms *terms, int64_t token,
+	const struct row_list *list, const struct row_list *next)
 {
-	return shape->travel_bytes ? shape->travel_bytes : shape->result_bytes;
+	const struct shunt_combine_args *args = &terms->step->combine;
+
+	if (args->residual || args->gamma) {
+		sum_token(terms, token, list, next, SHUNT_DTYPE_F32,
+			terms->exchange->scratch.acc);
+		finish_token(terms, token);
+	} else {
+		sum_token(terms, token, list, next, args->out_dtype,
+			row_of(args->out, args->out_dtype, args->out_stride,
+				token));
+	}
+}
+
+/* Returns how many tokens were summed: all, or those until past `until`. Adds to
+ * *rows_read. */
+static int64_t sum_list(struct shunt_exchange *exchange, struct step *step,
+	const struct token_list *tokens, int64_t until, int64_t *rows_read)
+{
+	struct fpenv caller = fpenv_enter();
+	struct row_list list, next;
+	int64_t i = 0, ahead = 0; /* rows listed for the next token */
+	struct terms terms;
+
+	terms_init(&terms, exchange, step);
+	list = list_rows(&terms, tokens, 0);
+	while (i < tokens->num_tokens) {
+		ahead = -terms.rows_read;
+		next = list_rows(&terms, tokens, i + 1);
+		ahead += terms.rows_read;
+		sum_whole_token(&terms, token_at(tokens, i++), &list, &next);
+		if (until != INT64_MAX && clock_now() >= until)
+			break;
+		list = next;
+	}
+	fpenv_leave(&caller);
+	*rows_read += terms.rows_read - ahead;
+	return i;
 }
 
 void tokens_sum(struct shunt_exchange *exchange, struct step *step)
 {
-	const struct shunt_combine_args *args = &step->combine;
-	bool has_tail = args->residual || args->gamma;
-	struct fpenv caller = fpenv_enter();
-	struct row_list list, next;
-	struct terms terms;
+	struct token_list all = {NULL, step->route->num_tokens};
+	int64_t rows_read = 0;
 
-	terms_init(&terms, exchange, step);
-	list = list_rows(&terms, 0);
-	for (int64_t t = 0; t < step->route->num_tokens; t++, list = next) {
-		next = list_rows(&terms, t + 1);
-		if (has_tail) {
-			sum_token(&terms, t, &list, &next, SHUNT_DTYPE_F32,
-				exchange->scratch.acc);
-			finish_token(&terms, t);
-		} else {
-			sum_token(&terms, t, &list, &next, args->out_dtype,
-				row_of(args->out, args->out_dtype,
-					args->out_stride, t));
-		}
-	}
-	fpenv_leave(&caller);
+	sum_list(exchange, step, &all, INT64_MAX, &rows_read);
+	tokens_count_rows(exchange, rows_read);
+}
+
+int64_t tokens_sum_some(struct shunt_exchange *exchange, struct step *step,
+	const int32_t *tokens, int64_t num_tokens, int64_t until,
+	int64_t *rows_read)
+{
+	struct token_list some = {tokens, num_tokens};
+
+	return sum_list(exchange, step, &some, until, rows_read);
+}
+
+void tokens_count_rows(struct shunt_exchange *exchange, int64_t rows_read)
+{
+	const struct shape *shape = exchange_shape(exchange);
+
 	exchange->counters.now.combine_bytes +=
-		terms.rows_read * bytes_of_row(exchange_shape(exchange));
+		rows_read * (shape->travel_bytes ? shape->travel_bytes
+						 : shape->result_bytes);
 }

@@ -138,6 +138,11 @@ values_of_features_are_named_with_their_range() {
 	refuses "must be none, int8-8, int8-128" --combine-quant int8
 	refuses "must be window, heap, own or rows" --y nowhere
 	refuses "--feed: needs --y window, heap or own" --feed --y rows
+	refuses "--expert-us: not with --compute-us" --expert-us 1 --compute-us 1
+	refuses "--expert-us: not with --feed" --expert-us 1 --feed
+	refuses "--expert-us: not with --feed" --expert-us 1 --y rows
+	refuses "--expert-us: needs --experts" --expert-us 1 --experts 0 \
+		--special 1:1:0 --topk 1
 	refuses "must be dispatch, combine or none" --weights never
 	refuses "--gamma: must be f32 or --out-dtype, bf16" --gamma f16
 	refuses "must be even, ranges or map" --placement odd
@@ -342,6 +347,24 @@ every_combine_equals_the_reference() {
 	each "--residual" "--gamma f32" "--residual --gamma bf16 --mask 0.3" \
 		"--residual --gamma f32 --out-dtype f32 --special 1:1:1" \
 		"--gamma f16 --out-dtype f16 --expert-dtype f32 --feed"
+}
+
+steps_while_an_accelerator_works_equal_the_reference() {
+	each "--expert-us 5" "--expert-us 5 --y own --combine-quant mxfp8" \
+		"--expert-us 5 --ranks 4 --tp 2 --shared 1:1" \
+		"--expert-us 5 --ranks 4 --elastic 1 --cached --stats" \
+		"--compute-us 50" "--compute-us 50 --feed --layout indexed" \
+		"--compute-us 50 --residual --gamma f32 --y heap"
+	expect 0 "$shunt" bench "${small[@]}" --expert-us 200 --json -
+	cp "$work/out" "$work/json"
+	expect 0 python3 -c "
+import json
+j = json.load(open('$work/json'))
+o = j['combine_overlap']
+assert 'dispatch_overlap' not in j and o['accelerator_us'] % 200 == 0, o
+assert abs(o['alone_us'] - o['exposed_us']['p50'] - o['hidden_us']) < 1e-6, o
+assert j['combine_us']['p50'] == o['alone_us'] > 0, o
+assert j['parameters']['expert_us'] == 200, o"
 }
 
 weights_ids_and_masks_equal_the_reference() {
@@ -676,6 +699,7 @@ all_tests=(
 	tp_groups_equal_the_reference
 	steps_with_a_table_equal_the_reference
 	every_combine_equals_the_reference
+	steps_while_an_accelerator_works_equal_the_reference
 	weights_ids_and_masks_equal_the_reference
 	bytes_are_those_that_the_case_must_move
 	stats_and_waiting_are_shown

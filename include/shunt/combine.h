@@ -113,7 +113,12 @@ SHUNT_EXPORT enum shunt_status shunt_combine_start(
  * The rows of one local expert, for a combine started with `feed`: y is its
  * first row, NULL: they lie in expert_rows. Each expert once, in any order;
  * those without rows may be left out. Copied before it returns, unless in
- * expert_rows. Errors: INVALID (the expert or y_stride is out of range; the
+ * expert_rows. The ranks whose tokens they are hear of them at once; one whose
+ * combine is also fed sums each token as soon as its rows are all there, here, in
+ * finish, or in shunt_exchange_progress(), into the same bits as ever (with a TP
+ * group: all in finish). Feed experts in an order in which tokens become
+ * complete early. So `out` changes from the start on, even if the step fails.
+ * Never waits. Errors: INVALID (the expert or y_stride is out of range; the
  * combine goes on), STATE (fed before, or no such combine).
  */
 SHUNT_EXPORT enum shunt_status shunt_combine_feed(struct shunt_handle handle,

@@ -202,6 +202,23 @@ SHUNT_EXPORT enum shunt_status shunt_exchange_create(struct shunt_world *world,
 	struct shunt_exchange **exchange);
 
 /*
+ * Moves all steps in flight along as far as they go now, and returns: what the
+ * finish of any of them does while it waits. So an application that has something
+ * else to do between start and finish lets data flow meanwhile: a dispatch sends
+ * its rows once all ranks have announced theirs, and a combine sums tokens once
+ * their rows are there, in whatever call comes then.
+ *
+ * *num_waiting (may be NULL) becomes the number of steps that still wait for
+ * other ranks: with 0, every finish returns at once, but that of a combine whose
+ * experts are not all fed. Steps that failed do not wait; their finish tells.
+ *
+ * Local: never waits; takes as long as the copying that is due. Errors:
+ * NULL_ARGUMENT; STATE; PEER_LOST (all steps in flight are over).
+ */
+SHUNT_EXPORT enum shunt_status shunt_exchange_progress(
+	struct shunt_exchange *exchange, int32_t *num_waiting);
+
+/*
  * Frees the exchange and everything that its outputs point to. Steps in
  * flight are given up: peers that still wait for this rank's part get
  * PEER_REFUSED or PEER_LOST. Local: never waits for another rank. NULL is

@@ -72,6 +72,26 @@ enum given {
 /* Longest row stride that callers may give, in elements. */
 #define MAX_STRIDE (INT64_C(1) << 40)
 
+/* Rows in memory: row i at base + i * pitch. */
+struct row_place {
+	const uint8_t *base;
+	int64_t pitch;
+};
+
+/* A combine with `feed`: what its tokens still wait for; see combine/early.h. */
+struct early {
+	bool is_on;
+	int64_t rows_read; /* of experts, so far */
+	uint32_t *first;   /* [units + 1]: of each unit's part of `tokens` */
+	int32_t *tokens;   /* [T_max * sends]: who goes there, by unit */
+	int32_t *missing;  /* [T_max]: its rows that are not here yet */
+	int32_t *awaited;  /* [units]: at placement.first[r], local experts */
+	int32_t *num_awaited; /* [W]: so many of rank r of the view */
+	int32_t *ready;       /* [T_max]: tokens whose rows are all here, ... */
+	int64_t num_ready;
+	int64_t num_summed; /* ... of which so many are summed */
+};
+
 struct step {
 	uint64_t epoch;
 	int64_t slot;
@@ -117,12 +137,11 @@ struct step {
 	bool y_is_announced; /* owners read y in place: await PHASE_READ */
 	uint8_t *fed;        /* [L]: experts that were fed */
 	int64_t unfed;       /* experts with rows that are still to be fed */
-};
-
-/* Rows in memory: row i at base + i * pitch. */
-struct row_place {
-	const uint8_t *base;
-	int64_t pitch;
+	/* [L * members]: last value of each of the slot's done words there */
+	uint64_t *sent_done;
+	/* [members of the view]: where experts' rows are read */
+	struct row_place *row_places;
+	struct early early;
 };
 
 /* Space for the work on one token, and on one combine. */
@@ -137,8 +156,6 @@ struct scratch {
 	float *weights;       /* [2][sends + 1] */
 	float *acc;           /* [H]: a token's sum */
 	const void **tp_rows; /* [P]: the rows of TP ranks for one */
-	/* [members of the view]: where experts' rows are read */
-	struct row_place *row_places;
 };
 
 struct shunt_exchange {
@@ -163,6 +180,7 @@ struct shunt_exchange {
 	struct scratch scratch;
 	struct counters counters;
 	int64_t work_ns;        /* spent by advance() on rows; no waiting */
+	int64_t next_look;      /* for the dead, by progress */
 	uint8_t *blank_row;     /* zeros: what padding refers to with INDEXED */
 	quant_row_fn *quantize; /* NULL: rows are copied */
 	int64_t stream_bytes;   /* steps that send more stream their rows */

@@ -8,7 +8,7 @@
 #define PAGE_BYTES UINT64_C(4096)
 #define MAX_BYTES  (UINT64_C(1) << 46)
 
-_Static_assert(sizeof(struct line) == 128, "layout_line()");
+_Static_assert(sizeof(struct line) == 128, "layout_line(), layout_done()");
 
 /* A cursor that places arrays one behind the other, and remembers overflow. */
 struct cursor {
@@ -103,6 +103,15 @@ static enum shunt_status set_rows(struct layout *layout,
 		rank);
 }
 
+/* Words of all units; each rank begins a line. */
+static uint64_t done_bytes(const struct shape *shape)
+{
+	uint64_t words = (uint64_t)shape->num_units * sizeof(uint64_t);
+
+	return (words + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES +
+	       (uint64_t)shape->num_ranks * LINE_BYTES;
+}
+
 static void place_control(
 	struct layout *layout, const struct shape *shape, struct cursor *cursor)
 {
@@ -116,6 +125,10 @@ static void place_control(
 		place_array(cursor, members, LINE_BYTES, LINE_BYTES);
 	layout->revoked_off = place_array(
 		cursor, shape->elastic ? members : 0, LINE_BYTES, LINE_BYTES);
+	if (shape_signals_done(shape))
+		layout->done_stride = done_bytes(shape);
+	layout->done_off =
+		place_array(cursor, depth, layout->done_stride, LINE_BYTES);
 	layout->head_stride = sizeof(struct step_head) +
 			      (uint64_t)shape->num_units * sizeof(uint32_t);
 	layout->head_stride = (layout->head_stride + LINE_BYTES - 1) /

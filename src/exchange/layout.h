@@ -9,6 +9,8 @@
  *	closed   [M]               line s: member s will not come here again
  *	revoked  [M]               elastic: line s: member s has left this rank
  *	                           out by a table
+ *	done     [slot][units]     no TP: the step whose rows of the unit can be
+ *	                           read; on lines of the rank that has it
  *	head     [slot]            this rank's part of the step, for the others
  *	counts   [slot][units]     rows that this rank sends to each unit
  *	note     [slot]            this rank's part of the combine
@@ -23,7 +25,7 @@
  *	travel   [slot][A][..]     what is read instead, where results are
  *	                           quantized or reduced over TP first
  *
- * Only lines, scales, row_scales, weights, source and rows are written by
+ * Only lines, done words, scales, row_scales, weights, source and rows are written by
  * peers; each row of the latter has exactly one writer in a step.
  */
 #ifndef EXCHANGE_LAYOUT_H
@@ -71,6 +73,8 @@ struct layout {
 	uint64_t lines_off[NUM_PHASES];
 	uint64_t closed_off;
 	uint64_t revoked_off;
+	uint64_t done_off;
+	uint64_t done_stride; /* from slot to slot */
 	uint64_t head_off;
 	uint64_t head_stride; /* from slot to slot, head and counts */
 	uint64_t note_off;
@@ -100,6 +104,21 @@ static inline uint64_t layout_line(const struct layout *layout,
 	       ((uint64_t)slot * (uint64_t)shape->num_members +
 		       (uint64_t)from) *
 		       128;
+}
+
+/*
+ * The done word of local expert `local` of rank `from`, whose units are numbered
+ * from `first` on in the exchange's own placement; the others of that rank
+ * follow it. No rank shares a line of 128 bytes with another.
+ */
+static inline uint64_t layout_done(const struct layout *layout, int64_t slot,
+	int32_t from, int64_t first, int64_t local)
+{
+	uint64_t before = ((uint64_t)first * sizeof(uint64_t) + 127) / 128 +
+			  (uint64_t)from;
+
+	return layout->done_off + (uint64_t)slot * layout->done_stride +
+	       before * 128 + (uint64_t)local * sizeof(uint64_t);
 }
 
 static inline uint64_t layout_head(const struct layout *layout, int64_t slot)

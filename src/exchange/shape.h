@@ -66,6 +66,13 @@ static inline bool shape_varies_by_expert(const struct shape *shape)
 	return shape->format.takes_smooth;
 }
 
+/* True if rows can be read before all of their rank can: they are not summed
+ * over a TP group first. */
+static inline bool shape_signals_done(const struct shape *shape)
+{
+	return shape->tp_size == 1;
+}
+
 /* `rows` with padding. Asked for each expert in each step: usually without a
  * division. */
 static inline int64_t shape_align(const struct shape *shape, int64_t rows)

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/order.h"
+#include "exchange/drive.h"
 #include "exchange/timing.h"
-#include "world/wait.h"
 
 #define CODE_BITS 8
 
@@ -38,6 +38,46 @@ void step_signal(struct shunt_exchange *exchange, struct step *step,
 	}
 }
 
+/* Of member `from`'s experts, in the window of `rank`. */
+static uint64_t done_offset(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank, int32_t from, int64_t local)
+{
+	return layout_done(&exchange->layouts[rank], step->slot, from,
+		exchange->whole.placement.first[from], local);
+}
+
+void step_signal_done(
+	struct shunt_exchange *exchange, struct step *step, int64_t local)
+{
+	const struct view *view = step->view;
+	int32_t num_members = exchange_shape(exchange)->num_members;
+	const int32_t *rows = step->route->blocks + local * view->num_ranks;
+	uint64_t *sent = step->sent_done + local * num_members;
+
+	for (int32_t i = 0; i < view->num_ranks; i++) {
+		int32_t to = (view->rank + 1 + i) % view->num_ranks;
+		int32_t rank = view->members[to];
+
+		if (rows[to] == 0)
+			continue;
+		peer_signal(exchange->group->peers[rank],
+			exchange->window_off[rank] +
+				done_offset(exchange, step, rank,
+					exchange->rank, local),
+			step->epoch - sent[rank]);
+		sent[rank] = step->epoch;
+	}
+}
+
+const _Atomic uint64_t *step_done_words(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank)
+{
+	return (const _Atomic uint64_t *)(const void
+			*)(exchange->windows[exchange->rank] +
+			   done_offset(
+				   exchange, step, exchange->rank, rank, 0));
+}
+
 static uint64_t line_value(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank)
 {
@@ -55,7 +95,7 @@ bool step_has_signal(const struct shunt_exchange *exchange,
 	return line_value(exchange, step, rank) >> CODE_BITS >= step->epoch;
 }
 
-static bool has_closed(const struct shunt_exchange *exchange, int32_t rank)
+bool step_has_closed(const struct shunt_exchange *exchange, int32_t rank)
 {
 	const struct line *closed = (const struct line *)(void
 			*)(exchange->windows[exchange->rank] +
@@ -71,7 +111,7 @@ bool step_is_writing(const struct shunt_exchange *exchange,
 	const struct step_head *head = exchange_head(exchange, rank, step);
 
 	return order_acquire(&head->writing) != 0 &&
-	       !has_closed(exchange, rank) &&
+	       !step_has_closed(exchange, rank) &&
 	       peer->ops->state(peer) == PEER_ALIVE;
 }
 
@@ -94,108 +134,6 @@ void step_await(struct step *step, enum phase phase,
 	step->awaited = phase;
 	step->cursor = 0;
 	step->advance = advance;
-}
-
-struct step_waiter {
-	struct waiter waiter;
-	struct shunt_exchange *exchange;
-	struct step *step;
-	bool timed; /* for performance_info */
-};
-
-static bool wait_ready(struct waiter *waiter)
-{
-	struct step_waiter *self = (struct step_waiter *)waiter;
-	struct shunt_exchange *exchange = self->exchange;
-	enum phase phase = self->step->awaited;
-	int64_t work_ns = exchange->work_ns;
-
-	if (self->timed)
-		timing_look(exchange, self->step);
-	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
-		if (exchange->steps[i].advance)
-			exchange->steps[i].advance(
-				exchange, &exchange->steps[i]);
-	if (self->timed && self->step->awaited != phase)
-		timing_begin(exchange, self->step, exchange->work_ns - work_ns);
-	return !self->step->advance;
-}
-
-static bool wait_awaits(struct waiter *waiter, int32_t rank)
-{
-	struct step_waiter *self = (struct step_waiter *)waiter;
-	const struct view *view = self->step->view;
-
-	for (int32_t i = 0; i < view->num_members; i++)
-		if (view->members[i] == rank)
-			return !step_has_signal(
-				self->exchange, self->step, rank);
-	/* A rank that is left out, in the middle of writing. */
-	return view->table && self->step->state == STEP_COUNTING &&
-	       step_is_writing(self->exchange, self->step, rank);
-}
-
-static bool wait_closed(struct waiter *waiter, int32_t rank)
-{
-	struct step_waiter *self = (struct step_waiter *)waiter;
-
-	return has_closed(self->exchange, rank);
-}
-
-/* The line that this step is stuck at, or any, if others are in flight. */
-static uint64_t wait_token(struct waiter *waiter)
-{
-	struct step_waiter *self = (struct step_waiter *)waiter;
-	const struct shunt_exchange *exchange = self->exchange;
-	const struct step *step = self->step;
-
-	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++)
-		if (exchange->steps[i].advance && &exchange->steps[i] != step)
-			return DOORBELL_ANY;
-	if (step->cursor == step->view->num_members)
-		return DOORBELL_ANY;
-	return exchange->window_off[exchange->rank] +
-	       layout_line(&exchange->layouts[exchange->rank],
-		       exchange_shape(exchange), step->awaited, step->slot,
-		       step->view->members[step->cursor]);
-}
-
-/* A rank was lost: nothing goes on here. Those who wait for what this rank owes
- * to its steps are told; else they would wait to their deadlines. */
-static void break_down(struct shunt_exchange *exchange)
-{
-	exchange->broken = true;
-	exchange->num_lost = shunt_error_ranks(
-		exchange->lost_ranks, (size_t)exchange->group->size);
-	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++) {
-		step_give_up(exchange, &exchange->steps[i]);
-		step_end(&exchange->steps[i]);
-	}
-}
-
-static enum shunt_status wait_step(struct shunt_exchange *exchange,
-	struct step *step, const char *what, int64_t span_ns, bool timed)
-{
-	struct step_waiter self = {
-		.waiter = {.group = exchange->group,
-			.what = what,
-			.epoch = step->epoch,
-			.ready = wait_ready,
-			.awaits = wait_awaits,
-			.closed = wait_closed,
-			.token = wait_token},
-		.exchange = exchange,
-		.step = step,
-		.timed = timed,
-	};
-	enum shunt_status status;
-
-	if (wait_ready(&self.waiter))
-		return SHUNT_OK;
-	status = wait_for(&self.waiter, clock_deadline(span_ns));
-	if (status == SHUNT_PEER_LOST)
-		break_down(exchange);
-	return status;
 }
 
 static void step_end_or_drain(struct step *step);
@@ -222,7 +160,7 @@ enum shunt_status step_wait(struct shunt_exchange *exchange, struct step *step,
 
 	if (performance_info)
 		timing_begin(exchange, step, 0);
-	status = wait_step(exchange, step, what, span_ns, performance_info);
+	status = drive_wait(exchange, step, what, span_ns, performance_info);
 	if (performance_info)
 		timing_end(exchange, step, performance_info);
 	*waited_ns += clock_now() - from - (exchange->work_ns - work_ns);
@@ -284,11 +222,11 @@ static enum shunt_status drain_slot(
 	enum shunt_status status = SHUNT_OK;
 
 	if (step->state == STEP_DRAINING)
-		status = wait_step(exchange, step, what, span_ns, false);
+		status = drive_wait(exchange, step, what, span_ns, false);
 	if (status != SHUNT_OK)
 		return status;
 	step_await(step, PHASE_ROWS, advance_drain);
-	status = wait_step(exchange, step, what, span_ns, false);
+	status = drive_wait(exchange, step, what, span_ns, false);
 	step->advance = NULL;
 	return status;
 }
@@ -344,6 +282,7 @@ enum shunt_status step_claim(struct shunt_exchange *exchange,
 	step->dropped = 0;
 	step->y_is_announced = false;
 	step->is_counted = false;
+	step->early.is_on = false;
 	step->drains = false;
 	*out = step;
 	return SHUNT_OK;

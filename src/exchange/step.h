@@ -3,7 +3,8 @@
  *
  * A signal is a counted put of length 0 to a line of each rank's window. A
  * line's value is epoch * 256 + code; as each line has one writer, adding the
- * difference to the value before makes the sum the new value.
+ * difference to the value before makes the sum the new value. A done word, of an
+ * expert's rows on their way home, has the epoch alone.
  */
 #ifndef EXCHANGE_STEP_H
 #define EXCHANGE_STEP_H
@@ -14,9 +15,22 @@
 void step_signal(struct shunt_exchange *exchange, struct step *step,
 	enum phase phase, enum signal_code code);
 
+/* Tells the ranks that have rows at this rank's local expert that these can be
+ * read. Needs shape_signals_done(). */
+void step_signal_done(
+	struct shunt_exchange *exchange, struct step *step, int64_t local);
+
+/* [L of `rank`]: those of its local experts whose rows can be read have the
+ * step's epoch here. */
+const _Atomic uint64_t *step_done_words(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank);
+
 /* True if `rank` has signalled the phase that the step waits for. */
 bool step_has_signal(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank);
+
+/* True if `rank` has said that it will not come to this exchange again. */
+bool step_has_closed(const struct shunt_exchange *exchange, int32_t rank);
 
 /* True while member `rank`, which the step's table has left out, is writing rows
  * of an earlier step to the slot; a rank that is gone is not. */

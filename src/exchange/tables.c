@@ -42,6 +42,22 @@ static void carve_route(struct carver *carver, const struct shape *shape,
 	route->blocks = carve(carver, blocks, sizeof(*route->blocks));
 }
 
+static void carve_early(
+	struct carver *carver, const struct shape *shape, struct early *early)
+{
+	early->first =
+		carve(carver, shape->num_units + 1, sizeof(*early->first));
+	early->tokens = carve(carver, shape->max_tokens * shape->num_sends,
+		sizeof(*early->tokens));
+	early->missing =
+		carve(carver, shape->max_tokens, sizeof(*early->missing));
+	early->awaited =
+		carve(carver, shape->num_units, sizeof(*early->awaited));
+	early->num_awaited =
+		carve(carver, shape->num_ranks, sizeof(*early->num_awaited));
+	early->ready = carve(carver, shape->max_tokens, sizeof(*early->ready));
+}
+
 static void carve_step(struct carver *carver, const struct shape *shape,
 	int64_t num_local, struct step *step)
 {
@@ -59,6 +75,13 @@ static void carve_step(struct carver *carver, const struct shape *shape,
 	step->tp_counts =
 		carve(carver, shape->tp_size, sizeof(*step->tp_counts));
 	step->fed = carve(carver, num_local, 1);
+	step->row_places =
+		carve(carver, shape->num_members, sizeof(*step->row_places));
+	if (!shape_signals_done(shape))
+		return;
+	step->sent_done = carve(carver, num_local * shape->num_members,
+		sizeof(*step->sent_done));
+	carve_early(carver, shape, &step->early);
 }
 
 static void carve_scratch(struct carver *carver, const struct shape *shape,
@@ -80,8 +103,6 @@ static void carve_scratch(struct carver *carver, const struct shape *shape,
 	scratch->weights = carve(carver, 2 * terms, sizeof(float));
 	scratch->acc = carve(carver, shape->hidden, sizeof(float));
 	scratch->tp_rows = carve(carver, shape->tp_size, sizeof(void *));
-	scratch->row_places =
-		carve(carver, shape->num_members, sizeof(*scratch->row_places));
 }
 
 /* Everything but the arrays of steps and routes; those hold pointers into the

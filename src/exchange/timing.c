@@ -29,6 +29,16 @@ void timing_begin(
 	timing_look(exchange, step);
 }
 
+void timing_skip(struct step *step, int64_t work_ns)
+{
+	for (int32_t r = 0; r < step->view->num_ranks; r++) {
+		int32_t rank = step->view->original[r];
+
+		if (step->awaited_since[rank])
+			step->awaited_since[rank] += work_ns;
+	}
+}
+
 void timing_look(struct shunt_exchange *exchange, struct step *step)
 {
 	const struct view *view = step->view;

@@ -9,6 +9,9 @@
 void timing_begin(
 	struct shunt_exchange *exchange, struct step *step, int64_t work_ns);
 
+/* The last work_ns of a phase's waiting were no waiting. */
+void timing_skip(struct step *step, int64_t work_ns);
+
 /* Notes who has come since. */
 void timing_look(struct shunt_exchange *exchange, struct step *step);
 

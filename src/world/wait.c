@@ -23,6 +23,11 @@ int64_t wait_spin_ns(int32_t num_ranks, int32_t num_cores)
 	return num_ranks <= num_cores ? SPIN_NS : 0;
 }
 
+bool wait_is_crowd(const struct shunt_group *group)
+{
+	return group->size > FEW_RANKS;
+}
+
 /* Appends what `rank` last did, from its control page. */
 static int report_rank(char *text, size_t capacity,
 	const struct shunt_group *group, int32_t rank)
@@ -115,6 +120,13 @@ static enum shunt_status look(
 	return SHUNT_OK;
 }
 
+enum shunt_status wait_look(struct waiter *waiter)
+{
+	bool over;
+
+	return look(waiter, INT64_MAX, INT64_MIN, &over);
+}
+
 /* Spins until ready or `until`; true when ready. */
 static bool spin(struct waiter *waiter, int64_t until)
 {
@@ -131,7 +143,7 @@ static bool spin(struct waiter *waiter, int64_t until)
 /* Lets others run; with hundreds of ranks a turn of all takes too long. */
 static bool yield(struct waiter *waiter)
 {
-	if (waiter->group->size > FEW_RANKS)
+	if (wait_is_crowd(waiter->group))
 		return false;
 	for (int i = 0; i < YIELDS; i++) {
 		sched_yield();
@@ -141,17 +153,12 @@ static bool yield(struct waiter *waiter)
 	return false;
 }
 
-static bool is_crowd(const struct waiter *waiter)
-{
-	return waiter->group->size > FEW_RANKS;
-}
-
 /* The longest nap. A look costs as much as there are ranks, and all ranks
  * look: with hundreds of them on a few cores, looking often, or at every
  * wake-up, would leave no time for anything else. */
 static int64_t pace_ns(const struct waiter *waiter)
 {
-	if (!is_crowd(waiter))
+	if (!wait_is_crowd(waiter->group))
 		return SLEEP_NS;
 	return (int64_t)SLEEP_NS * waiter->group->size / FEW_RANKS;
 }
@@ -189,7 +196,8 @@ enum shunt_status wait_for(struct waiter *waiter, int64_t deadline)
 
 		if (now >= next_look || now >= deadline) {
 			status = look(waiter, deadline, now, &over);
-			next_look = is_crowd(waiter) ? now + pace : now;
+			next_look =
+				wait_is_crowd(waiter->group) ? now + pace : now;
 		}
 		if (!over && status == SHUNT_OK)
 			over = nap(waiter, now,

@@ -34,6 +34,14 @@ struct waiter {
  */
 enum shunt_status wait_for(struct waiter *waiter, int64_t deadline);
 
+/* A look at who is gone, for those who do not wait. May call ready(). Never
+ * blocks. Errors: PEER_LOST, as above. */
+enum shunt_status wait_look(struct waiter *waiter);
+
+/* True if there are so many ranks that none shall wake up for what it does not
+ * wait for. */
+bool wait_is_crowd(const struct shunt_group *group);
+
 /* The spin before a wait gives its core away, in ns, for a host where num_ranks
  * ranks run on num_cores cores: 0 when there are more of them than cores. */
 int64_t wait_spin_ns(int32_t num_ranks, int32_t num_cores);

@@ -97,7 +97,7 @@ static int64_t expert_of(const struct shunt_dispatch_out *out, int64_t i)
 	return expert;
 }
 
-enum shunt_status plain_try_combine(struct plain *plain, const float *factors)
+void plain_make_rows(struct plain *plain, const float *factors)
 {
 	const struct shunt_dispatch_out *out = &plain->out;
 	const void **rows = rows_of(plain);
@@ -111,7 +111,12 @@ enum shunt_status plain_try_combine(struct plain *plain, const float *factors)
 			y[i * PLAIN_HIDDEN + h] = factor * x[h];
 	}
 	free(rows);
-	plain->combine.y = y;
+}
+
+enum shunt_status plain_try_combine(struct plain *plain, const float *factors)
+{
+	plain_make_rows(plain, factors);
+	plain->combine.y = plain->out.expert_rows;
 	return shunt_combine(plain->handle, &plain->combine);
 }
 

@@ -59,8 +59,10 @@ void plain_bring(struct plain *plain, int64_t num_tokens, const int32_t *ids);
 enum shunt_status plain_try(struct plain *plain);
 void plain_dispatch(struct plain *plain);
 
-/* The experts' rows: each received row times `factors` of its local expert;
- * then shunt_combine() into sums. */
+/* Fills expert_rows: each received row times `factors` of its local expert. */
+void plain_make_rows(struct plain *plain, const float *factors);
+
+/* The same, and shunt_combine() of it into sums. */
 enum shunt_status plain_try_combine(struct plain *plain, const float *factors);
 
 /* Dispatches and destroys the handle. */

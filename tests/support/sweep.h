@@ -121,7 +121,8 @@ enum sweep_draw {
 	DRAW_TERMS,
 	DRAW_CACHED,
 	DRAW_REFUSE,
-	DRAW_REFUSERS
+	DRAW_REFUSERS,
+	DRAW_PROGRESS
 };
 
 int64_t sweep_draw(const struct sweep_case *sweep, enum sweep_draw what,

@@ -63,8 +63,21 @@ static bool dispatch_start(struct group *group, struct trial *step)
 	return false;
 }
 
+/* Now and then, since it must not matter; `when` tells calls apart. */
+static void progress(
+	struct group *group, const struct trial *step, int64_t when)
+{
+	int64_t index = (step->rule.step * 64 + group->seat->rank) * 4 + when;
+	int64_t count = sweep_draw(group->sweep, DRAW_PROGRESS, index, 0, 2);
+
+	for (int64_t i = 0; i < count; i++)
+		SEAT_OK(group->seat,
+			shunt_exchange_progress(group->exchange, NULL));
+}
+
 static void dispatch_finish(struct group *group, struct trial *step)
 {
+	progress(group, step, 0);
 	SEAT_STATUS(group->seat, step->due,
 		shunt_dispatch_finish(step->handle, 0, &step->out));
 	check_refusal(group->seat, step);
@@ -92,6 +105,7 @@ static void combine_start(struct group *group, struct trial *step)
 		return;
 	SEAT_OK(group->seat, shunt_combine_start(step->handle, &step->combine));
 	trial_spoil_rows(step);
+	progress(group, step, 1);
 	trial_feed(group->seat, step);
 }
 
@@ -99,6 +113,7 @@ static void combine_finish(struct group *group, struct trial *step)
 {
 	if (step->due != SHUNT_OK)
 		return;
+	progress(group, step, 2);
 	SEAT_OK(group->seat, shunt_combine_finish(step->handle, 0));
 	trial_check_combine(group->seat, step);
 }
