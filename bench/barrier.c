@@ -4,9 +4,11 @@
 
 #include "barrier.h"
 
-/* Looks at the word before a core is given away, and before sleeping: ranks
- * that wait for long must not take the cores from those that work. */
-#define SPINS  2000
+/* Looks at the word before a core is given away (some 10 ms: a core that has
+ * slept runs its first vector instructions at a third of their speed, and that
+ * would be taken for the library's), and before sleeping. With more ranks than
+ * cores nobody spins: who waits must not take the cores from those that work. */
+#define SPINS  200000
 #define YIELDS 2000
 
 int64_t barrier_now(void)
