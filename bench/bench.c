@@ -56,6 +56,10 @@ static bool map_results(struct session *session)
 		BENCH_NUM_SERIES * BENCH_NUM_PHASES *
 			(size_t)bench->options.num_iterations,
 		num_ranks * sizeof(int64_t));
+	size_t creations =
+		shared_reserve(&layout, (size_t)bench_num_creations(bench),
+			num_ranks * sizeof(int64_t));
+	size_t signal = shared_reserve(&layout, 1, sizeof(struct signal));
 	size_t waits = shared_reserve(&layout, BENCH_NUM_PHASES * num_ranks,
 		(size_t)bench->shape.num_ranks * sizeof(int64_t));
 	size_t texts = shared_reserve(&layout,
@@ -69,6 +73,8 @@ static bool map_results(struct session *session)
 	bench->num_failures = shared_at(session->memory, failures);
 	bench->ranks = shared_at(session->memory, ranks);
 	bench->times = shared_at(session->memory, times);
+	bench->creations = shared_at(session->memory, creations);
+	bench->signal = shared_at(session->memory, signal);
 	bench->waits = shared_at(session->memory, waits);
 	bench->texts = shared_at(session->memory, texts);
 	return true;
@@ -138,6 +144,7 @@ static bool rewind_session(struct session *session)
 		memset(session->memory, 0, session->memory_bytes);
 	barrier_init(bench->barrier, num_ranks,
 		num_ranks > bench->machine.num_cores);
+	signal_init(bench->signal, bench->barrier);
 	session->results = (struct results){0};
 	return choose_meeting(bench);
 }

@@ -253,18 +253,33 @@ static bool warm_up(struct rank *self)
 	return true;
 }
 
+/* A share of the signals, while all others wait. */
+static bool play_signals(struct rank *self, int64_t round)
+{
+	struct bench *bench = self->bench;
+	int end = signal_end_of(self->member, bench->shape.num_members);
+
+	return barrier_wait(bench->barrier) &&
+	       (end < 0 || signal_play(bench->signal, end, round,
+				   bench->num_rounds)) &&
+	       barrier_wait(bench->barrier);
+}
+
 static bool run_rounds(struct rank *self)
 {
 	int64_t iterations = self->bench->options.num_iterations;
 	int64_t rounds = self->bench->num_rounds;
 	int num_series = BENCH_FLOOR(self->bench->floor.num_copies);
 
-	for (int64_t round = 0; round < rounds; round++)
+	for (int64_t round = 0; round < rounds; round++) {
 		for (int series = 0; series < num_series; series++)
 			if (!run_block(self, series,
 				    round * iterations / rounds,
 				    (round + 1) * iterations / rounds))
 				return false;
+		if (!play_signals(self, round))
+			return false;
+	}
 	return true;
 }
 
