@@ -1,6 +1,7 @@
 /* What the machine is that numbers were measured on. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,10 +92,15 @@ static int64_t memfd_bytes(int directory, const char *name)
 
 int64_t machine_process_bytes(void)
 {
-	int64_t kib = read_kib("/proc/self/smaps_rollup", "Anonymous");
 	DIR *directory = opendir("/proc/self/fd");
-	int64_t bytes = kib * 1024;
+	int64_t kib, bytes;
 
+#ifdef __GLIBC__
+	/* What was freed is nobody's, though malloc keeps it. */
+	malloc_trim(0);
+#endif
+	kib = read_kib("/proc/self/smaps_rollup", "Anonymous");
+	bytes = kib * 1024;
 	if (kib < 0 || !directory) {
 		if (directory)
 			closedir(directory);
