@@ -305,6 +305,10 @@ static void add_times(cJSON *root, const struct results *results)
 	add_stats(root, "roundtrip_us", &results->roundtrip.time);
 	cJSON_AddNumberToObject(root, "dispatch_floor_us", dispatch->floor.p50);
 	cJSON_AddNumberToObject(root, "combine_floor_us", combine->floor.p50);
+	cJSON_AddNumberToObject(
+		root, "dispatch_floor_best_us", dispatch->floor.best);
+	cJSON_AddNumberToObject(
+		root, "combine_floor_best_us", combine->floor.best);
 	cJSON_AddStringToObject(
 		root, "dispatch_floor_loop", dispatch->floor_loop);
 	cJSON_AddStringToObject(
