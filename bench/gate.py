@@ -12,9 +12,9 @@ Whether a machine can tell is measured, too:
  - other programs' share of its processors: all its busy time by /proc/stat,
    less our own children's; over 10 % is too much;
  - time stolen by the hypervisor, of the same file: over 2 %;
- - of each case, how far the floors of its runs are apart (largest by
-   smallest, and within a run median by best): over 1.3. The floor is plain
-   copies, so what shakes it is not Shunt.
+ - of each case, how far its yardsticks are apart, the floors of its runs or
+   its signals (largest by smallest, and within a run median by best): over
+   1.3. They are plain copies and bare signals; what shakes them is not Shunt.
 A machine that is too noisy in the second before the first run is not asked at
 all, unless --anyway is given.
 
@@ -119,17 +119,24 @@ def why_machine_is_noisy(shares):
     return None
 
 
-def why_case_is_noisy(runs):
-    """How far the floors of a case's runs are apart."""
-    for phase in PHASES:
-        floors = [run[f"{phase}_floor_us"] for run in runs]
-        inside = statistics.median(
-            run[f"{phase}_floor_us"] / run[f"{phase}_floor_best_us"]
-            for run in runs)
-        apart = max(floors) / min(floors)
-        if max(inside, apart) > MOST_SPREAD:
-            return (f"{phase}'s floor varied by {max(inside, apart):.2f}, "
-                    f"more than {MOST_SPREAD}")
+def yardstick(measure, run):
+    """(name, median, best) of what a check's time is held against."""
+    part, _, unit = measure.partition(":")[0].partition("/")
+    if unit == "signals":
+        return "signal", run["signal_us"]["p50"], run["signal_us"]["best"]
+    phase = "dispatch" if part == "startup" else part
+    return (f"{phase}'s floor", run[f"{phase}_floor_us"],
+            run[f"{phase}_floor_best_us"])
+
+
+def why_case_is_noisy(measure, runs):
+    """How far the yardsticks of a case's runs are apart."""
+    names, medians, bests = zip(*(yardstick(measure, run) for run in runs))
+    inside = statistics.median(
+        median / best for median, best in zip(medians, bests))
+    varied = max(inside, max(medians) / min(medians))
+    if varied > MOST_SPREAD:
+        return f"{names[0]} varied by {varied:.2f}, more than {MOST_SPREAD}"
     return None
 
 
@@ -208,7 +215,7 @@ def judge(checks, runs, shares):
         value = statistics.median(values_of(measure, runs, name))
         limit = SLACK * (target if held is None else held)
         verdict = "ok" if value <= limit else "OVER"
-        noise = machine or why_case_is_noisy(runs[name])
+        noise = machine or why_case_is_noisy(measure, runs[name])
         if verdict == "OVER" and noise:
             verdict = f"skipped: {noise}"
         rows.append((name, measure, value, target, limit, verdict))

@@ -26,11 +26,15 @@ gives() {
 
 table() { cat >"$work/cases"; }
 
+# The noise of a signal is given by SIGNAL.
+SIGNAL=0.2
+
 # a_run NAME DISPATCH FLOOR BEST: a run's JSON; combine is 10 of 10 us.
 a_run() {
 	cat >"$work/runs/$1.json" <<-END
 	{"dispatch_us": {"p50": $2}, "dispatch_floor_us": $3,
 	 "dispatch_floor_best_us": $4, "dispatch_signals": 7,
+	 "signal_us": {"p50": 0.2, "best": $SIGNAL},
 	 "combine_us": {"p50": 10}, "combine_floor_us": 10,
 	 "combine_floor_best_us": 10, "combine_signals": 3,
 	 "startup": {"exchange_us": {"p50": 60000}, "query_bytes": 1000,
@@ -98,6 +102,11 @@ check b dispatch/floor 1.2"
 	judged 1 "REGRESSION: b dispatch/floor"
 	a_run b.0 190 100 70
 	judged 0 "floor varied by 1.43"
+	SIGNAL=0.1 a_run a.0 300 150 145
+	SIGNAL=0.1 a_run a.1 300 150 145
+	table <<<"case a 3 --ranks 2
+check a dispatch/signals 1"
+	judged 0 "signal varied by 2.00"
 }
 
 noise_does_not_matter_to_what_is_within() {
