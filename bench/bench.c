@@ -19,6 +19,8 @@
 
 /* Blocks that the timed steps are cut into. */
 #define ROUNDS 5
+/* More than any cache holds. */
+#define UNCACHED_BYTES (INT64_C(1) << 30)
 /* Seconds that ranks get after one of them has failed. */
 #define GRACE 10
 
@@ -93,6 +95,18 @@ static bool choose_meeting(struct bench *bench)
 	return true;
 }
 
+/*
+ * The block before has left other memory in the caches, and inputs and slots
+ * take turns, so that a single step would not bring back what a block works on;
+ * unless no cache can hold that anyway.
+ */
+static int64_t block_warmup(const struct bench *bench)
+{
+	return bench->load.bytes + bench->floor.bytes > UNCACHED_BYTES
+		       ? 1
+		       : 2 * LOAD_STEPS;
+}
+
 /* Returns an exit status. */
 static int prepare(struct session *session)
 {
@@ -106,6 +120,7 @@ static int prepare(struct session *session)
 	status = setup(bench);
 	if (status)
 		return status;
+	bench->block_warmup = block_warmup(bench);
 	bench->num_steps = rank_num_steps(bench);
 	if (!map_results(session))
 		return setup_fail_memory("the results");

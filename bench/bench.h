@@ -62,8 +62,9 @@ struct bench {
 	struct plan plan;
 	struct floor floor;
 	struct expert expert;
-	int64_t num_rounds; /* blocks that the timed steps come in */
-	int64_t num_steps;  /* that a rank makes, floor steps too */
+	int64_t num_rounds;   /* blocks that the timed steps come in */
+	int64_t block_warmup; /* untimed steps at the head of each */
+	int64_t num_steps;    /* that a rank makes, floor steps too */
 	/* Shared: */
 	struct barrier *barrier;
 	_Atomic int32_t *num_failures;

@@ -15,11 +15,6 @@
 /* Steps of each copy loop before anything is timed. */
 #define FLOOR_WARMUP 2
 
-/* Untimed steps at the head of a block: the block before has left other memory
- * in the caches, and inputs and slots take turns, so that a single step would
- * not bring back what the block works on. */
-#define BLOCK_WARMUP (2 * LOAD_STEPS)
-
 /* ---- failing ---------------------------------------------------------- */
 
 bool rank_fail(struct rank *self, const char *format, ...)
@@ -218,7 +213,7 @@ static bool step_floor(struct rank *self, int variant, int64_t iteration)
 static bool run_series(
 	struct rank *self, int series, int64_t first, int64_t end)
 {
-	for (int64_t i = first - BLOCK_WARMUP; i < end; i++) {
+	for (int64_t i = first - self->bench->block_warmup; i < end; i++) {
 		int64_t iteration = i < first ? -1 : i;
 		bool done = series == BENCH_REAL || series == BENCH_OVERLAP
 				    ? rank_step(self, series, iteration)
@@ -289,7 +284,7 @@ int64_t rank_num_steps(const struct bench *bench)
 
 	return bench->options.num_warmup + num_copies * FLOOR_WARMUP +
 	       (1 + num_copies + overlap_is_asked(bench)) *
-		       (bench->num_rounds * BLOCK_WARMUP +
+		       (bench->num_rounds * bench->block_warmup +
 			       bench->options.num_iterations);
 }
 
