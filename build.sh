@@ -238,7 +238,7 @@ cmake_target() {
 lint() {
 	need "${needs_lint[@]}"
 	step "shellcheck" shellcheck -S warning build.sh .ci/run cmake/*.sh \
-		tests/*.sh tests/build/*.sh
+		tests/*.sh tests/support/*.sh tests/build/*.sh
 	cmake_target lint
 }
 

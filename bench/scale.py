@@ -22,7 +22,7 @@ PHASES = "dispatch", "combine"
 
 def run_bench(shunt, ranks, options):
     # As many steps as take some seconds.
-    iterations = max(5, min(200, 6000 // ranks))
+    iterations = max(5, min(200, 6000 // max(ranks, 1)))
     result = subprocess.run(
         [shunt, "bench", *SHAPE, "--iters", str(iterations), *options,
          "--ranks", str(ranks), "--quiet", "--json", "-"],
@@ -37,16 +37,19 @@ def counts_bytes(run):
     return 4 * run["parameters"]["ranks"] * run["parameters"]["experts"]
 
 
+def byte_ns(run, phase):
+    """Time for each byte that must move."""
+    return run[f"{phase}_us"]["p50"] * 1000 / run[f"{phase}_bytes"]
+
+
 def print_row(run, first):
-    ranks, experts = run["parameters"]["ranks"], run["parameters"]["experts"]
-    print(f"{ranks:>6}{counts_bytes(run):>12}", end="")
-    print(f"{ranks * experts / first['parameters']['ranks'] / first['parameters']['experts']:>8.1f}", end="")
+    grown = counts_bytes(run) / counts_bytes(first)
+    print(f"{run['parameters']['ranks']:>6}{counts_bytes(run):>12}"
+          f"{grown:>8.1f}", end="")
     for phase in PHASES:
-        cost, before = (
-            r[f"{phase}_us"]["p50"] * 1000 / r[f"{phase}_bytes"]
-            for r in (run, first))
-        print(f"{run[f'{phase}_us']['p50']:>14.0f}{cost:>10.2f}"
-              f"{cost / before:>8.1f}", end="")
+        time, cost = run[f"{phase}_us"]["p50"], byte_ns(run, phase)
+        print(f"{time:>14.0f}{cost:>10.2f}"
+              f"{cost / byte_ns(first, phase):>8.1f}", end="")
     startup = run["startup"]
     print(f"{startup['world_us'] / 1000:>10.1f}"
           f"{startup['exchange_us']['p50'] / 1000:>12.1f}", flush=True)
