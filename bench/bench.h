@@ -19,10 +19,10 @@
 #include "load.h"
 #include "machine.h"
 #include "options.h"
+#include "pingpong.h"
 #include "plan.h"
 #include "rendezvous.h"
 #include "shape.h"
-#include "signal.h"
 
 enum bench_phase { BENCH_DISPATCH, BENCH_COMBINE, BENCH_NUM_PHASES };
 

@@ -1,7 +1,7 @@
 /* What one signal costs here. */
 #include <sched.h>
 
-#include "signal.h"
+#include "pingpong.h"
 
 /* Looks at the counter before a core is given away. */
 #define SPINS 20000

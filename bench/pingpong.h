@@ -7,8 +7,8 @@
  * the other's, then a look at whether the other sleeps; the other looks at its
  * counter over and over. A signal is half of the way there and back.
  */
-#ifndef BENCH_SIGNAL_H
-#define BENCH_SIGNAL_H
+#ifndef BENCH_PINGPONG_H
+#define BENCH_PINGPONG_H
 
 #include <stdalign.h>
 #include <stdatomic.h>
