@@ -60,11 +60,12 @@ an_exchange_takes_what_the_query_says() {
 		holds "abs(j['startup']['memory_bytes']
 			/ j['startup']['query_bytes'] - 1) < 0.05"
 	done
-	# The more ranks, the more each knows of the others.
+	# The more ranks, the more each knows of the others. What threads first
+	# touch of their stacks in a creation, some 5 % here, is counted, too.
 	measured --ranks 200 --experts 200 --tokens 2 --iters 1 --warmup 0 \
 		--launch threads
 	holds "abs(j['startup']['memory_bytes']
-		/ j['startup']['query_bytes'] - 1) < 0.05"
+		/ j['startup']['query_bytes'] - 1) < 0.08"
 }
 
 the_curve_of_ranks_has_a_row_for_each() {
