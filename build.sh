@@ -24,6 +24,8 @@ Usage: ./build.sh COMMAND [ARGUMENT...]
   test [REGEX]       build, then all tests, or those whose names match
   asan [REGEX]       the tests under AddressSanitizer and UBSan
   tsan [REGEX]       the tests under ThreadSanitizer
+  gate               build, then compare the speed of this machine's runs
+                     with what they are to reach (bench/gate.py)
   fuzz               each fuzzer for SHUNT_FUZZ_SECONDS (20); needs clang
   format             lay the sources out as .clang-format says
   format-check       fail if `format' would change anything
@@ -180,6 +182,12 @@ run_tests() {
 	echo "All tests passed. Go on with: ./build.sh asan, or ./build.sh ci"
 }
 
+run_gate() {
+	need python3:python3
+	build
+	step "the regression gate" python3 bench/gate.py
+}
+
 run_asan() {
 	need "${needs_build[@]}" "${needs_test[@]}"
 	compile build-asan "" -DSHUNT_SANITIZE=address
@@ -230,7 +238,7 @@ cmake_target() {
 lint() {
 	need "${needs_lint[@]}"
 	step "shellcheck" shellcheck -S warning build.sh .ci/run cmake/*.sh \
-		tests/*.sh tests/build/*.sh
+		tests/*.sh tests/support/*.sh tests/build/*.sh
 	cmake_target lint
 }
 
@@ -248,6 +256,7 @@ main() {
 	test) run_tests "$@" ;;
 	asan) run_asan "$@" ;;
 	tsan) run_tsan "$@" ;;
+	gate) run_gate ;;
 	fuzz) run_fuzz ;;
 	format | format-check)
 		need "${needs_format[@]}"

@@ -19,6 +19,8 @@
 
 /* Blocks that the timed steps are cut into. */
 #define ROUNDS 5
+/* More than any cache holds. */
+#define UNCACHED_BYTES (INT64_C(1) << 30)
 /* Seconds that ranks get after one of them has failed. */
 #define GRACE 10
 
@@ -56,6 +58,10 @@ static bool map_results(struct session *session)
 		BENCH_NUM_SERIES * BENCH_NUM_PHASES *
 			(size_t)bench->options.num_iterations,
 		num_ranks * sizeof(int64_t));
+	size_t creations =
+		shared_reserve(&layout, (size_t)bench_num_creations(bench),
+			num_ranks * sizeof(int64_t));
+	size_t signal = shared_reserve(&layout, 1, sizeof(struct signal));
 	size_t waits = shared_reserve(&layout, BENCH_NUM_PHASES * num_ranks,
 		(size_t)bench->shape.num_ranks * sizeof(int64_t));
 	size_t texts = shared_reserve(&layout,
@@ -69,6 +75,8 @@ static bool map_results(struct session *session)
 	bench->num_failures = shared_at(session->memory, failures);
 	bench->ranks = shared_at(session->memory, ranks);
 	bench->times = shared_at(session->memory, times);
+	bench->creations = shared_at(session->memory, creations);
+	bench->signal = shared_at(session->memory, signal);
 	bench->waits = shared_at(session->memory, waits);
 	bench->texts = shared_at(session->memory, texts);
 	return true;
@@ -87,6 +95,18 @@ static bool choose_meeting(struct bench *bench)
 	return true;
 }
 
+/*
+ * The block before has left other memory in the caches, and inputs and slots
+ * take turns, so that a single step would not bring back what a block works on;
+ * unless no cache can hold that anyway.
+ */
+static int64_t block_warmup(const struct bench *bench)
+{
+	return bench->load.bytes + bench->floor.bytes > UNCACHED_BYTES
+		       ? 1
+		       : 2 * LOAD_STEPS;
+}
+
 /* Returns an exit status. */
 static int prepare(struct session *session)
 {
@@ -100,6 +120,7 @@ static int prepare(struct session *session)
 	status = setup(bench);
 	if (status)
 		return status;
+	bench->block_warmup = block_warmup(bench);
 	bench->num_steps = rank_num_steps(bench);
 	if (!map_results(session))
 		return setup_fail_memory("the results");
@@ -138,6 +159,7 @@ static bool rewind_session(struct session *session)
 		memset(session->memory, 0, session->memory_bytes);
 	barrier_init(bench->barrier, num_ranks,
 		num_ranks > bench->machine.num_cores);
+	signal_init(bench->signal, bench->barrier);
 	session->results = (struct results){0};
 	return choose_meeting(bench);
 }

@@ -19,6 +19,7 @@
 #include "load.h"
 #include "machine.h"
 #include "options.h"
+#include "pingpong.h"
 #include "plan.h"
 #include "rendezvous.h"
 #include "shape.h"
@@ -38,6 +39,11 @@ struct bench_rank {
 	_Atomic int32_t failure; /* 0: none; else the n-th rank to fail */
 	char message[1024];      /* of the failure */
 	uint64_t digest;
+	int64_t world_ns; /* from the start of all to the own world */
+	/* What the exchange takes by the library's word, and what the first
+	 * creation took; as threads rank 0 sees to all of the latter. */
+	int64_t query_bytes, memory_bytes;
+	bool memory_known;
 	struct shunt_stats stats; /* with --stats */
 };
 
@@ -56,15 +62,18 @@ struct bench {
 	struct plan plan;
 	struct floor floor;
 	struct expert expert;
-	int64_t num_rounds; /* blocks that the timed steps come in */
-	int64_t num_steps;  /* that a rank makes, floor steps too */
+	int64_t num_rounds;   /* blocks that the timed steps come in */
+	int64_t block_warmup; /* untimed steps at the head of each */
+	int64_t num_steps;    /* that a rank makes, floor steps too */
 	/* Shared: */
 	struct barrier *barrier;
 	_Atomic int32_t *num_failures;
+	struct signal *signal;
 	struct bench_rank *ranks;
-	int64_t *times; /* ns; see bench_time() */
-	int64_t *waits; /* us; see bench_waits() */
-	char *texts;    /* (rank, BENCH_TEXT_BYTES) */
+	int64_t *times;     /* ns; see bench_time() */
+	int64_t *creations; /* ns; see bench_creation() */
+	int64_t *waits;     /* us; see bench_waits() */
+	char *texts;        /* (rank, BENCH_TEXT_BYTES) */
 };
 
 /* Where a rank puts the time of one iteration. */
@@ -76,6 +85,19 @@ static inline int64_t *bench_time(const struct bench *bench, int series,
 		      iteration;
 
 	return &bench->times[row * bench->options.num_ranks + rank];
+}
+
+/* Times that the exchange is created: the last one stays. */
+static inline int64_t bench_num_creations(const struct bench *bench)
+{
+	return bench->options.startup + 1;
+}
+
+/* Where a rank puts the time of the n-th creation of the exchange. */
+static inline int64_t *bench_creation(
+	const struct bench *bench, int64_t n, int32_t rank)
+{
+	return &bench->creations[n * bench->options.num_ranks + rank];
 }
 
 /* Where performance_info of a rank's timed steps adds up: (W). */

@@ -8,13 +8,17 @@ static bool make_world(struct rank *self)
 {
 	struct shunt_world_config config = SHUNT_WORLD_CONFIG_INIT;
 	enum shunt_status status;
+	int64_t started;
 
 	config.rendezvous = self->bench->meeting;
 	config.rank = self->member;
 	config.num_ranks = self->bench->shape.num_members;
 	config.key = self->bench->rendezvous.key;
 	config.job = "shunt bench";
+	if (!barrier_start(self->bench->barrier, &started))
+		return false;
 	status = shunt_world_create(&config, &self->world);
+	self->page->world_ns = barrier_now() - started;
 	return !status || rank_fail_call(self, "shunt_world_create", status);
 }
 
@@ -47,23 +51,71 @@ static bool make_groups(struct rank *self)
 		       &self->tp_group);
 }
 
-static bool make_exchange(struct rank *self)
+/* Asks for the sizes. */
+static bool query_exchange(
+	struct rank *self, const struct shunt_exchange_config *config)
 {
-	struct shunt_exchange_config config = self->bench->config;
 	struct shunt_exchange_sizes sizes = SHUNT_EXCHANGE_SIZES_INIT;
 	const struct shape *shape = &self->bench->shape;
-	enum shunt_status status;
+	enum shunt_status status = shunt_exchange_query(config,
+		shape_rank(shape, self->member), shape->num_ranks, &sizes);
 
-	config.tp_group = self->tp_group;
-	status = shunt_exchange_create(
-		self->world, self->ep_group, &config, &self->exchange);
-	if (status)
-		return rank_fail_call(self, "shunt_exchange_create", status);
-	status = shunt_exchange_query(&config, shape_rank(shape, self->member),
-		shape->num_ranks, &sizes);
 	if (status)
 		return rank_fail_call(self, "shunt_exchange_query", status);
 	self->recv_rows = sizes.recv_rows;
+	self->page->query_bytes =
+		(int64_t)(sizes.window_bytes + sizes.private_bytes);
+	return true;
+}
+
+/* The n-th creation. All ranks begin at once, as for a phase. */
+static bool create_exchange(struct rank *self,
+	const struct shunt_exchange_config *config, int64_t n)
+{
+	struct bench *bench = self->bench;
+	enum shunt_status status;
+	int64_t started;
+
+	if (!barrier_start(bench->barrier, &started))
+		return false;
+	status = shunt_exchange_create(
+		self->world, self->ep_group, config, &self->exchange);
+	*bench_creation(bench, n, self->member) = barrier_now() - started;
+	return !status || rank_fail_call(self, "shunt_exchange_create", status);
+}
+
+/* What all ranks of this process have, when none is taking more; 0 where
+ * another rank sees to it, -1 if not known. */
+static bool measure_memory(const struct rank *self, int64_t *bytes)
+{
+	const struct bench *bench = self->bench;
+
+	*bytes = 0;
+	if (!barrier_wait(bench->barrier))
+		return false;
+	if (self->member == 0 || bench->options.launch == LAUNCH_PROCESSES)
+		*bytes = machine_process_bytes();
+	return barrier_wait(bench->barrier);
+}
+
+static bool make_exchange(struct rank *self)
+{
+	struct shunt_exchange_config config = self->bench->config;
+	int64_t before, after;
+
+	config.tp_group = self->tp_group;
+	if (!query_exchange(self, &config) || !measure_memory(self, &before) ||
+		!create_exchange(self, &config, 0) ||
+		!measure_memory(self, &after))
+		return false;
+	self->page->memory_bytes = after - before;
+	self->page->memory_known = before >= 0 && after >= 0;
+	for (int64_t n = 1; n < bench_num_creations(self->bench); n++) {
+		shunt_exchange_destroy(self->exchange);
+		self->exchange = NULL;
+		if (!create_exchange(self, &config, n))
+			return false;
+	}
 	return true;
 }
 

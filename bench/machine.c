@@ -1,7 +1,12 @@
 /* What the machine is that numbers were measured on. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "machine.h"
 
@@ -48,18 +53,64 @@ void machine_read(struct machine *machine)
 	machine->simd = widest_simd();
 }
 
-int64_t machine_available_bytes(void)
+/* The value of a line "name: N kB" of a file of /proc; -1 if not there. */
+static int64_t read_kib(const char *path, const char *name)
 {
-	FILE *file = fopen("/proc/meminfo", "re");
-	char line[128];
+	FILE *file = fopen(path, "re");
+	size_t length = strlen(name);
+	char line[256];
 	long long kib = -1;
 
 	while (file && kib < 0 && fgets(line, sizeof(line), file))
-		if (sscanf(line, "MemAvailable: %lld", &kib) != 1)
+		if (strncmp(line, name, length) || line[length] != ':' ||
+			sscanf(line + length + 1, "%lld", &kib) != 1)
 			kib = -1;
 	if (file)
 		fclose(file);
+	return kib;
+}
+
+int64_t machine_available_bytes(void)
+{
+	int64_t kib = read_kib("/proc/meminfo", "MemAvailable");
+
 	return kib < 0 ? INT64_MAX : kib * 1024;
+}
+
+static int64_t memfd_bytes(int directory, const char *name)
+{
+	char target[64];
+	ssize_t length =
+		readlinkat(directory, name, target, sizeof(target) - 1);
+	struct stat file;
+
+	if (length < 7 || memcmp(target, "/memfd:", 7) != 0 ||
+		fstatat(directory, name, &file, 0))
+		return 0;
+	return (int64_t)file.st_blocks * 512;
+}
+
+int64_t machine_process_bytes(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int64_t kib, bytes;
+
+#ifdef __GLIBC__
+	/* What was freed is nobody's, though malloc keeps it. */
+	malloc_trim(0);
+#endif
+	kib = read_kib("/proc/self/smaps_rollup", "Anonymous");
+	bytes = kib * 1024;
+	if (kib < 0 || !directory) {
+		if (directory)
+			closedir(directory);
+		return -1;
+	}
+	for (const struct dirent *entry = readdir(directory); entry;
+		entry = readdir(directory))
+		bytes += memfd_bytes(dirfd(directory), entry->d_name);
+	closedir(directory);
+	return bytes;
 }
 
 void machine_pin(int index)

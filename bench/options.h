@@ -89,6 +89,7 @@ struct options {
 	/* Measuring: */
 	int64_t num_iterations, num_warmup;
 	int64_t expert_us, compute_us; /* of an accelerator; 0: there is none */
+	int64_t startup;               /* creations before the one that stays */
 	bool check, stats, prometheus, performance_info, quiet;
 	bool peers; /* run the MPI programs, too */
 	int64_t num_peer_rounds, num_peer_seconds;

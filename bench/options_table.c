@@ -184,6 +184,10 @@ const struct option_row options_rows[] = {
 		.low = 1, .high = 1000000, .common = true},
 	{"warmup", "N", "steps before those (10)", OPTION_NUMBER,
 		FIELD(num_warmup), .low = 0, .high = 1000000, .common = true},
+	{"startup", "N",
+		"exchanges that are created and destroyed before the one that "
+		"is measured (0), for the time that it takes",
+		OPTION_NUMBER, FIELD(startup), .low = 0, .high = 10000},
 	{"check", NULL, "compare every output of every step with the reference",
 		OPTION_FLAG, FIELD(check), .common = true},
 	{"stats", NULL, "print what the library has counted", OPTION_FLAG,

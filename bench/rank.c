@@ -15,11 +15,6 @@
 /* Steps of each copy loop before anything is timed. */
 #define FLOOR_WARMUP 2
 
-/* Untimed steps at the head of a block: the block before has left other memory
- * in the caches, and inputs and slots take turns, so that a single step would
- * not bring back what the block works on. */
-#define BLOCK_WARMUP (2 * LOAD_STEPS)
-
 /* ---- failing ---------------------------------------------------------- */
 
 bool rank_fail(struct rank *self, const char *format, ...)
@@ -218,7 +213,7 @@ static bool step_floor(struct rank *self, int variant, int64_t iteration)
 static bool run_series(
 	struct rank *self, int series, int64_t first, int64_t end)
 {
-	for (int64_t i = first - BLOCK_WARMUP; i < end; i++) {
+	for (int64_t i = first - self->bench->block_warmup; i < end; i++) {
 		int64_t iteration = i < first ? -1 : i;
 		bool done = series == BENCH_REAL || series == BENCH_OVERLAP
 				    ? rank_step(self, series, iteration)
@@ -253,18 +248,33 @@ static bool warm_up(struct rank *self)
 	return true;
 }
 
+/* A share of the signals, while all others wait. */
+static bool play_signals(struct rank *self, int64_t round)
+{
+	struct bench *bench = self->bench;
+	int end = signal_end_of(self->member, bench->shape.num_members);
+
+	return barrier_wait(bench->barrier) &&
+	       (end < 0 || signal_play(bench->signal, end, round,
+				   bench->num_rounds)) &&
+	       barrier_wait(bench->barrier);
+}
+
 static bool run_rounds(struct rank *self)
 {
 	int64_t iterations = self->bench->options.num_iterations;
 	int64_t rounds = self->bench->num_rounds;
 	int num_series = BENCH_FLOOR(self->bench->floor.num_copies);
 
-	for (int64_t round = 0; round < rounds; round++)
+	for (int64_t round = 0; round < rounds; round++) {
 		for (int series = 0; series < num_series; series++)
 			if (!run_block(self, series,
 				    round * iterations / rounds,
 				    (round + 1) * iterations / rounds))
 				return false;
+		if (!play_signals(self, round))
+			return false;
+	}
 	return true;
 }
 
@@ -274,7 +284,7 @@ int64_t rank_num_steps(const struct bench *bench)
 
 	return bench->options.num_warmup + num_copies * FLOOR_WARMUP +
 	       (1 + num_copies + overlap_is_asked(bench)) *
-		       (bench->num_rounds * BLOCK_WARMUP +
+		       (bench->num_rounds * bench->block_warmup +
 			       bench->options.num_iterations);
 }
 

@@ -147,6 +147,48 @@ static void print_overlaps(
 			: "start, the accelerator's time, finish");
 }
 
+/* Signals are told while they say something: where little is moved, waiting is
+ * what takes the time. */
+#define TELLING_SIGNALS 100
+
+static void print_signal(
+	FILE *stream, const struct bench *bench, const struct results *results)
+{
+	double dispatch = results->phase[BENCH_DISPATCH].signals;
+	double combine = results->phase[BENCH_COMBINE].signals;
+
+	if (results->signal.p50 <= 0)
+		return;
+	fprintf(stream, "signal: %.3f us one way, ranks 0 and %d%s",
+		results->signal.p50, bench->shape.num_members - 1,
+		bench->pinned ? "" : ", which wait for a core, too");
+	if (dispatch < TELLING_SIGNALS && combine < TELLING_SIGNALS)
+		fprintf(stream,
+			"; above the floor: dispatch %.1f, combine %.1f "
+			"signals",
+			dispatch, combine);
+	fputc('\n', stream);
+}
+
+static void print_startup(
+	FILE *stream, const struct bench *bench, const struct results *results)
+{
+	const struct results_startup *startup = &results->startup;
+	double query = (double)startup->query_bytes;
+
+	fprintf(stream,
+		"start-up: world %.1f ms, exchange %.1f ms (slowest rank, "
+		"median of %lld)",
+		startup->world_us / 1000, startup->exchange.p50 / 1000,
+		(long long)bench_num_creations(bench));
+	fprintf(stream, "; exchange's memory on all ranks %.1f MiB by query",
+		query / (1 << 20));
+	if (startup->memory_known)
+		fprintf(stream, ", %+.1f %% taken",
+			100 * ((double)startup->memory_bytes - query) / query);
+	fputc('\n', stream);
+}
+
 void report_table(FILE *stream, const struct bench *bench,
 	const struct results *results, const struct peers *peers)
 {
@@ -166,6 +208,8 @@ void report_table(FILE *stream, const struct bench *bench,
 		"\nfloor: p50 of the best copy loop (dispatch: %s, combine: "
 		"%s); ratio: p50 to floor\n",
 		dispatch->floor_loop, combine->floor_loop);
+	print_signal(stream, bench, results);
+	print_startup(stream, bench, results);
 	if (bench->options.check)
 		fprintf(stream,
 			"check: every output of every step equals the "
@@ -261,10 +305,20 @@ static void add_times(cJSON *root, const struct results *results)
 	add_stats(root, "roundtrip_us", &results->roundtrip.time);
 	cJSON_AddNumberToObject(root, "dispatch_floor_us", dispatch->floor.p50);
 	cJSON_AddNumberToObject(root, "combine_floor_us", combine->floor.p50);
+	cJSON_AddNumberToObject(
+		root, "dispatch_floor_best_us", dispatch->floor.best);
+	cJSON_AddNumberToObject(
+		root, "combine_floor_best_us", combine->floor.best);
 	cJSON_AddStringToObject(
 		root, "dispatch_floor_loop", dispatch->floor_loop);
 	cJSON_AddStringToObject(
 		root, "combine_floor_loop", combine->floor_loop);
+	if (results->signal.p50 > 0)
+		add_stats(root, "signal_us", &results->signal);
+	else
+		cJSON_AddNullToObject(root, "signal_us");
+	cJSON_AddNumberToObject(root, "dispatch_signals", dispatch->signals);
+	cJSON_AddNumberToObject(root, "combine_signals", combine->signals);
 	cJSON_AddNumberToObject(root, "dispatch_ratio", dispatch->ratio);
 	cJSON_AddNumberToObject(root, "combine_ratio", combine->ratio);
 	cJSON_AddNumberToObject(
@@ -276,6 +330,21 @@ static void add_times(cJSON *root, const struct results *results)
 	cJSON_AddNumberToObject(gbps, "roundtrip", results->roundtrip.gbps);
 	add_overlap(root, "dispatch_overlap", dispatch);
 	add_overlap(root, "combine_overlap", combine);
+}
+
+static void add_startup(cJSON *root, const struct results_startup *startup)
+{
+	cJSON *to = cJSON_AddObjectToObject(root, "startup");
+
+	cJSON_AddNumberToObject(to, "world_us", startup->world_us);
+	add_stats(to, "exchange_us", &startup->exchange);
+	cJSON_AddNumberToObject(
+		to, "query_bytes", (double)startup->query_bytes);
+	if (startup->memory_known)
+		cJSON_AddNumberToObject(
+			to, "memory_bytes", (double)startup->memory_bytes);
+	else
+		cJSON_AddNullToObject(to, "memory_bytes");
 }
 
 /* A string: JSON numbers have not 64 bits. Null if nothing was checked. */
@@ -305,6 +374,7 @@ static cJSON *make_json(const struct bench *bench,
 	add_machine(root, bench);
 	if (results->ok) {
 		add_times(root, results);
+		add_startup(root, &results->startup);
 		add_digest(root, bench, results);
 		tally_add_json(root, bench);
 		if (peers)

@@ -5,17 +5,22 @@
 #include "overlap.h"
 #include "results.h"
 
+static int64_t slowest_of(const struct bench *bench, const int64_t *times)
+{
+	int64_t most = 0;
+
+	for (int64_t r = 0; r < bench->options.num_ranks; r++)
+		most = times[r] > most ? times[r] : most;
+	return most;
+}
+
 /* Of each iteration the time of the slowest rank. */
 static void slowest(const struct bench *bench, int series,
 	enum bench_phase phase, int64_t *ns)
 {
-	for (int64_t i = 0; i < bench->options.num_iterations; i++) {
-		const int64_t *times = bench_time(bench, series, phase, i, 0);
-
-		ns[i] = 0;
-		for (int64_t r = 0; r < bench->options.num_ranks; r++)
-			ns[i] = times[r] > ns[i] ? times[r] : ns[i];
-	}
+	for (int64_t i = 0; i < bench->options.num_iterations; i++)
+		ns[i] = slowest_of(
+			bench, bench_time(bench, series, phase, i, 0));
 }
 
 static int64_t phase_bytes(const struct bench *bench, enum bench_phase phase)
@@ -94,6 +99,41 @@ static void take_roundtrip(struct results *results, int64_t *sums, int64_t num)
 	results_finish_phase(both);
 }
 
+/* Before the phases, which are counted in signals. */
+static void take_signal(struct stats *signal, struct signal *played)
+{
+	double ways = 2.0 * played->num_trips;
+
+	if (played->num_samples == 0)
+		return;
+	*signal = stats_of(played->trips_ns, played->num_samples);
+	signal->best /= ways;
+	signal->p50 /= ways;
+	signal->p99 /= ways;
+}
+
+static void take_startup(
+	struct results_startup *startup, const struct bench *bench)
+{
+	int64_t num = bench_num_creations(bench), world_ns = 0;
+
+	for (int64_t n = 0; n < num; n++)
+		bench->creations[n] =
+			slowest_of(bench, bench_creation(bench, n, 0));
+	startup->memory_known = true;
+	startup->exchange = stats_of(bench->creations, num);
+	for (int64_t r = 0; r < bench->options.num_ranks; r++) {
+		const struct bench_rank *rank = &bench->ranks[r];
+
+		if (rank->world_ns > world_ns)
+			world_ns = rank->world_ns;
+		startup->query_bytes += rank->query_bytes;
+		startup->memory_bytes += rank->memory_bytes;
+		startup->memory_known &= rank->memory_known;
+	}
+	startup->world_us = (double)world_ns / 1000;
+}
+
 bool results_collect(struct results *results, const struct bench *bench)
 {
 	size_t num = (size_t)bench->options.num_iterations;
@@ -101,9 +141,18 @@ bool results_collect(struct results *results, const struct bench *bench)
 
 	if (!ns)
 		return false;
-	for (int phase = 0; phase < BENCH_NUM_PHASES; phase++)
-		take_phase(&results->phase[phase], bench,
-			(enum bench_phase)phase, ns, ns + num);
+	take_signal(&results->signal, bench->signal);
+	take_startup(&results->startup, bench);
+	for (int phase = 0; phase < BENCH_NUM_PHASES; phase++) {
+		struct results_phase *result = &results->phase[phase];
+
+		take_phase(
+			result, bench, (enum bench_phase)phase, ns, ns + num);
+		if (results->signal.p50 > 0)
+			result->signals =
+				(result->time.p50 - result->floor.p50) /
+				results->signal.p50;
+	}
 	take_roundtrip(results, ns + num, (int64_t)num);
 	free(ns);
 	for (int64_t r = 0; r < bench->options.num_ranks; r++)

@@ -32,7 +32,7 @@ function(shunt_module name folder)
 	target_include_directories(shunt_${name} PRIVATE ${includes})
 	target_link_libraries(shunt_${name} PRIVATE
 		PkgConfig::SODIUM shunt_jemalloc)
-	if(name MATCHES "^(quant|combine)$")
+	if(name MATCHES "^(quant|dispatch|combine)$")
 		target_compile_options(shunt_${name} PRIVATE
 			$<$<CONFIG:Release>:-O3>)
 	endif()

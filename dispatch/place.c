@@ -60,10 +60,6 @@ static void start_unit(struct shunt_exchange *exchange, struct route *route,
 	int64_t units = shape->num_units;
 	bool rank_order = exchange->accepted.config.tp_rank_order;
 
-	if (shape->tp_size == 1) {
-		route->start[unit] = (uint32_t)first + route->next[unit];
-		return;
-	}
 	for (int32_t q = 0; q < shape->tp_size; q++)
 		route->start[q * units + unit] =
 			(uint32_t)(first + route_group_offset(route->total,
@@ -72,13 +68,36 @@ static void start_unit(struct shunt_exchange *exchange, struct route *route,
 			route->next[unit];
 }
 
-/* Places the rows of the units of `rank`; false if they are too many. */
-static bool place_rank(struct shunt_exchange *exchange, struct step *step,
-	const uint32_t *totals, int32_t rank)
+/*
+ * The rows of the units of a rank where nothing is padded and there is no TP.
+ * Every rank does this for all units in every step, and with few tokens it is
+ * what a step takes: a running sum, and nothing that could be loaded again.
+ */
+static int64_t place_dense(const struct route *route,
+	const struct placement *placement, int32_t rank)
+{
+	const int32_t *order = placement->order + placement->first[rank];
+	int64_t num_units = placement_num_local(placement, rank);
+	const uint32_t *restrict total = route->total;
+	const uint32_t *restrict next = route->next;
+	uint32_t *restrict start = route->start;
+	int64_t rows = 0;
+
+	for (int64_t i = 0; i < num_units; i++) {
+		int32_t unit = order[i];
+
+		start[unit] = (uint32_t)rows + next[unit];
+		rows += total[unit];
+	}
+	return rows;
+}
+
+/* The same with padding and TP; false if a unit has too many. */
+static bool place_units(struct shunt_exchange *exchange, struct step *step,
+	const uint32_t *totals, int32_t rank, int64_t *rows_out)
 {
 	const struct shape *shape = exchange_shape(exchange);
 	const struct placement *placement = &step->view->placement;
-	int32_t member = step->view->members[rank];
 	bool padded = shape->layout == SHUNT_LAYOUT_PADDED;
 	int64_t rows = 0;
 
@@ -93,6 +112,28 @@ static bool place_rank(struct shunt_exchange *exchange, struct step *step,
 		rows += padded ? shape->rows_per_expert
 			       : shape_align(shape, totals[unit]);
 	}
+	*rows_out = rows;
+	return true;
+}
+
+static bool is_dense(const struct shape *shape)
+{
+	return shape->tp_size == 1 && shape->alignment == 1 &&
+	       shape->layout != SHUNT_LAYOUT_PADDED;
+}
+
+/* Places the rows of the units of `rank`; false if they are too many. */
+static bool place_rank(struct shunt_exchange *exchange, struct step *step,
+	const uint32_t *totals, int32_t rank)
+{
+	const struct view *view = step->view;
+	int32_t member = view->members[rank];
+	int64_t rows;
+
+	if (is_dense(exchange_shape(exchange)))
+		rows = place_dense(step->route, &view->placement, rank);
+	else if (!place_units(exchange, step, totals, rank, &rows))
+		return false;
 	if (rows <= exchange->layouts[member].recv_rows)
 		return true;
 	return fail_rank(exchange, step, rank, rows);

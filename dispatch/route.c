@@ -295,21 +295,36 @@ static bool shared_counts_are_sound(const struct shape *shape,
 	return true;
 }
 
+/* Every rank reads the counts of all ranks: no branch, so that the loop is one
+ * of vectors. A count with its sign bit set is too large, too. */
+static bool counts_are_within(
+	const uint32_t *counts, int64_t num, uint32_t most, int64_t *sum_out)
+{
+	uint32_t over = 0;
+	uint64_t sum = 0;
+
+	for (int64_t e = 0; e < num; e++) {
+		over |= counts[e] | (most - counts[e]);
+		sum += counts[e];
+	}
+	*sum_out = (int64_t)sum;
+	return !(over >> 31);
+}
+
 static bool counts_are_sound(const struct shape *shape, const struct view *view,
 	int32_t source, const struct step_head *head, const uint32_t *counts)
 {
 	int64_t num_tokens = head->num_tokens;
 	int64_t per_expert = num_tokens * (shape->distinct ? 1 : shape->topk);
-	int64_t sum = 0;
+	int64_t sum;
 
 	if (num_tokens < 0 || num_tokens > shape->max_tokens)
 		return false;
-	for (int64_t e = 0; e < view->num_experts; e++) {
-		if (counts[e] > per_expert)
-			return false;
-		sum += counts[e];
-	}
-	return sum <= num_tokens * shape->topk &&
+	if (per_expert > SHAPE_MAX_ROWS)
+		per_expert = SHAPE_MAX_ROWS;
+	return counts_are_within(
+		       counts, view->num_experts, (uint32_t)per_expert, &sum) &&
+	       sum <= num_tokens * shape->topk &&
 	       shared_counts_are_sound(shape, view, source, num_tokens,
 		       counts + view->num_experts);
 }

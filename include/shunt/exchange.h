@@ -164,7 +164,7 @@ struct shunt_exchange_sizes {
 	int64_t worst_rows;        /* A in the worst case */
 	int64_t recv_rows;         /* A in force: row capacity of expand_x */
 	uint64_t window_bytes;     /* reachable by peers, all steps in flight */
-	uint64_t private_bytes;    /* tables of this rank */
+	uint64_t private_bytes;    /* what this rank alone has */
 };
 #define SHUNT_EXCHANGE_SIZES_INIT SHUNT_INIT(struct shunt_exchange_sizes)
 

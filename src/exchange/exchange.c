@@ -16,6 +16,18 @@
 
 /* ---- query ------------------------------------------------------------ */
 
+/* What a rank keeps besides its tables: itself, the placement, and what
+ * exchange_reserve() takes of all members. */
+static uint64_t record_bytes(const struct shape *shape)
+{
+	uint64_t member = sizeof(struct layout) + sizeof(uint64_t) +
+			  sizeof(uint8_t *) + sizeof(int32_t);
+
+	return sizeof(struct shunt_exchange) +
+	       (uint64_t)shape->num_members * member +
+	       placement_bytes(shape->num_ranks, shape->num_units);
+}
+
 static enum shunt_status query(const struct accepted *accepted, int32_t rank,
 	struct shunt_exchange_sizes *sizes)
 {
@@ -36,7 +48,8 @@ static enum shunt_status query(const struct accepted *accepted, int32_t rank,
 	sizes->worst_rows = layout.worst_rows;
 	sizes->recv_rows = layout.recv_rows;
 	sizes->window_bytes = layout.total_bytes;
-	sizes->private_bytes = tables_bytes(shape, layout.num_local);
+	sizes->private_bytes =
+		tables_bytes(shape, layout.num_local) + record_bytes(shape);
 	return SHUNT_OK;
 }
 
