@@ -63,7 +63,7 @@ struct options {
 
 	/* Where it lies: */
 	int layout;
-	int64_t rows_per_expert, alignment, depth;
+	int64_t rows_per_expert, alignment, depth, fetch_tokens;
 	bool zero_tail;
 	bool worst_rows; /* windows for the worst case, not for the need */
 	int y;           /* enum options_y */

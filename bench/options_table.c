@@ -124,6 +124,10 @@ const struct option_row options_rows[] = {
 		"steps that windows are made for, 1 .. 64 (2); the bench has "
 		"one in flight",
 		OPTION_NUMBER, FIELD(depth), .low = 1, .high = 64},
+	{"fetch-tokens", "N",
+		"steps of so few tokens are sent in one phase: rows are kept "
+		"and fetched; -1: none, 0: by the rows' size (0)",
+		OPTION_NUMBER, FIELD(fetch_tokens), .low = -1, .high = 1 << 20},
 	{"worst-rows", NULL,
 		"make windows for the worst routing there could be, instead "
 		"of for the most rows that this run needs",

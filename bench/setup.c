@@ -178,6 +178,7 @@ static int set_config(struct bench *bench)
 	config->layout = (enum shunt_layout)options->layout;
 	config->algorithm = (enum shunt_algorithm)options->algorithm;
 	config->depth = (int32_t)options->depth;
+	config->fetch_tokens = options->fetch_tokens;
 	config->expert_alignment = options->alignment;
 	config->zero_tail = options->zero_tail;
 	config->tp_rank_order = options->tp_rank_order;

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "dispatch/args.h"
+#include "dispatch/fetch.h"
 #include "dispatch/place.h"
 #include "dispatch/receive.h"
 #include "dispatch/revoke.h"
@@ -88,6 +89,7 @@ static void take_head(
 		.epoch = shared->epoch,
 		.table = shared->table,
 		.cached = shared->cached,
+		.num_tokens = shared->num_tokens,
 		.given = shared->given,
 	};
 	char name[48];
@@ -105,8 +107,11 @@ static void take_head(
 	step->given_seen |= head.given & GIVEN_ALL;
 	/* Kept, since the head may be of a later step by the time of use. */
 	step->vary[index] = (head.given & ROWS_VARY) != 0;
+	if (!(head.given & ROWS_OFFERED))
+		step->is_fetched = false;
 	if (!head.cached)
-		route_absorb(exchange, step, index, head.num_tokens);
+		route_absorb(exchange, step, index, head.num_tokens,
+			head.given & ROWS_OFFERED);
 }
 
 /* Takes in what a member announced. The lowest that refuses, or is at fault,
@@ -147,6 +152,17 @@ static void end_without_rows(struct shunt_exchange *exchange, struct step *step)
 	step_end_failed(exchange, step);
 }
 
+/* All rows are offered: this rank takes its own, and waits for nobody. */
+static void end_with_fetch(struct shunt_exchange *exchange, struct step *step)
+{
+	fetch_rows(exchange, step);
+	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
+	receive_padding(exchange, step);
+	step->advance = NULL;
+	step->state = STEP_DISPATCHED;
+	world_beat(exchange->world, BEAT_DISPATCH_DONE, step->epoch);
+}
+
 /* Still STEP_COUNTING: waits for ranks that a table has left out while they were
  * writing to the slot, then writes the rows. */
 static void advance_writers(struct shunt_exchange *exchange, struct step *step)
@@ -158,6 +174,10 @@ static void advance_writers(struct shunt_exchange *exchange, struct step *step)
 		return;
 	}
 	world_beat(exchange->world, BEAT_DISPATCH_WRITE, step->epoch);
+	if (step->is_fetched) {
+		end_with_fetch(exchange, step);
+		return;
+	}
 	send_rows(exchange, step);
 	revoke_end_writing(exchange, step);
 	step->state = STEP_RECEIVING;
@@ -231,7 +251,7 @@ static void keep_weights(struct shunt_exchange *exchange, struct step *step)
 }
 
 /* What this rank brings; one without tokens leaves it open. */
-static uint32_t given_of(const struct shunt_dispatch_args *args)
+static uint32_t given_of(const struct shunt_dispatch_args *args, bool offers)
 {
 	uint32_t given = 0;
 
@@ -245,6 +265,8 @@ static uint32_t given_of(const struct shunt_dispatch_args *args)
 		given |= GIVEN_NO_X_SCALES;
 	if (send_rows_vary(args))
 		given |= ROWS_VARY;
+	if (offers)
+		given |= ROWS_OFFERED;
 	return given;
 }
 
@@ -258,7 +280,11 @@ static void announce(struct shunt_exchange *exchange, struct step *step)
 	head->table = step->view->table;
 	head->cached = args->cached.epoch;
 	head->num_tokens = args->num_tokens;
-	head->given = given_of(args);
+	step->is_offered = fetch_is_possible(exchange, step);
+	step->is_fetched = step->is_offered;
+	if (step->is_offered)
+		fetch_offer(exchange, step);
+	head->given = given_of(args, step->is_offered);
 	head->reason[0] = '\0';
 	step->given_seen = 0;
 	step->state = STEP_COUNTING;

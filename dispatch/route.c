@@ -312,9 +312,8 @@ static bool counts_are_within(
 }
 
 static bool counts_are_sound(const struct shape *shape, const struct view *view,
-	int32_t source, const struct step_head *head, const uint32_t *counts)
+	int32_t source, int64_t num_tokens, const uint32_t *counts)
 {
-	int64_t num_tokens = head->num_tokens;
 	int64_t per_expert = num_tokens * (shape->distinct ? 1 : shape->topk);
 	int64_t sum;
 
@@ -358,29 +357,79 @@ static void note_blocks(
 			(int32_t)counts[mine[l]];
 }
 
-void route_absorb(struct shunt_exchange *exchange, struct step *step,
-	int32_t index, int64_t num_tokens)
+/* Counts the places of tokens that a rank offers, and keeps them; false if one
+ * is none. */
+static bool count_offer(struct shunt_exchange *exchange, struct step *step,
+	int32_t source, const int32_t *offered, int64_t num_tokens)
+{
+	const struct shape *shape = exchange_shape(exchange);
+	int64_t num_units = step->view->placement.num_units;
+	uint32_t *counts = exchange->scratch.counts;
+	int32_t *places =
+		step->offered + source * shape->fetch_tokens * shape->num_sends;
+	int64_t num_places = num_tokens * shape->num_sends;
+
+	if (num_tokens < 0 || num_tokens > shape->fetch_tokens)
+		return false;
+	memcpy(places, offered, (size_t)num_places * sizeof(*places));
+	memset(counts, 0, (size_t)num_units * sizeof(*counts));
+	for (int64_t at = 0; at < num_places; at++) {
+		if (places[at] >= num_units)
+			return false;
+		if (places[at] >= 0)
+			counts[places[at]]++;
+	}
+	step->num_offered[source] = num_tokens;
+	return true;
+}
+
+/* What member `index` of the view says it sends, in scratch.counts; false if
+ * that cannot be. */
+static bool take_counts(struct shunt_exchange *exchange, struct step *step,
+	int32_t index, int64_t num_tokens, bool offered)
 {
 	const struct shape *shape = exchange_shape(exchange);
 	const struct view *view = step->view;
 	int32_t member = view->members[index];
+	int32_t source = index % view->num_ranks;
+	uint32_t *counts = exchange->scratch.counts;
+	const uint32_t *told = exchange_counts(exchange, member, step);
+	const int32_t *places = exchange_array(
+		exchange, member, exchange->layouts[member].offer_off, step);
+
+	if (member == exchange->rank) {
+		/* Not what lies in the window: peers could have changed it. */
+		told = step->route->own_counts;
+		places = step->route->unit;
+		num_tokens = step->route->num_tokens;
+		offered = step->is_offered;
+	}
+	if (!offered)
+		memcpy(counts, told,
+			(size_t)view->placement.num_units * sizeof(*counts));
+	else if (shape->fetch_tokens == 0 ||
+		 !count_offer(exchange, step, source, places, num_tokens))
+		return false;
+	return counts_are_sound(shape, view, source, num_tokens, counts);
+}
+
+void route_absorb(struct shunt_exchange *exchange, struct step *step,
+	int32_t index, int64_t num_tokens, bool offered)
+{
+	const struct view *view = step->view;
+	const uint32_t *counts = exchange->scratch.counts;
+	int32_t member = view->members[index];
 	int32_t tp = index / view->num_ranks;
 	int32_t source = index % view->num_ranks;
-	struct step_head head = {
-		.num_tokens = exchange_head(exchange, member, step)->num_tokens,
-	};
-	uint32_t *counts = exchange->scratch.counts;
 	char name[48];
 
-	memcpy(counts, exchange_counts(exchange, member, step),
-		(size_t)view->placement.num_units * sizeof(*counts));
-	if (!counts_are_sound(shape, view, source, &head, counts)) {
+	if (!take_counts(exchange, step, index, num_tokens, offered)) {
 		step_fail(step, SHUNT_PEER_FAULT, member,
 			"%s sent counts out of range in step %llu: %lld tokens "
 			"(must be 0 .. %lld), or more choices than they have",
 			group_rank_text(exchange->group, member, name),
 			(unsigned long long)step->epoch, (long long)num_tokens,
-			(long long)shape->max_tokens);
+			(long long)exchange_shape(exchange)->max_tokens);
 		return;
 	}
 	add_counts(exchange, step->route, tp, source, counts);

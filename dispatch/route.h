@@ -31,10 +31,11 @@ void route_clear(struct shunt_exchange *exchange, struct route *route);
 
 /*
  * Takes in the counts of member `index` of the view, who says that they are of
- * num_tokens tokens; in ascending order. What the peer wrote is copied once,
+ * num_tokens tokens; in ascending order. `offered`: it offers its rows, and its
+ * places are counted and kept instead. What the peer wrote is copied once,
  * checked, then used. If it is not sound, the step fails.
  */
 void route_absorb(struct shunt_exchange *exchange, struct step *step,
-	int32_t index, int64_t num_tokens);
+	int32_t index, int64_t num_tokens, bool offered);
 
 #endif

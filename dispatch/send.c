@@ -1,12 +1,10 @@
 /* Sending rows; see send.h. */
 #include "dispatch/send.h"
 
-#include <string.h>
-
 #include "base/clock.h"
-#include "base/dtype.h"
 #include "base/fpenv.h"
-#include "quant/scatter.h"
+#include "dispatch/beside.h"
+#include "quant/kernels.h"
 
 struct sender {
 	struct shunt_exchange *exchange;
@@ -14,23 +12,13 @@ struct sender {
 	const struct route *route;
 	const struct shape *shape;
 	scatter_fn *scatter;
-	const uint8_t *x;
-	int64_t x_pitch; /* bytes from row to row of x */
-	const uint8_t *x_scales;
-	int64_t scale_bytes; /* of a row */
-	bool indexed;        /* rows stay here, receivers come for them */
+	bool indexed; /* rows stay here, receivers come for them */
 };
 
 /* One destination of a row: a row of a member's window. */
 struct target {
 	int32_t member;
 	int64_t row;
-};
-
-/* A row's scales, as the kernels leave them. */
-struct row_scales {
-	const uint8_t *scales;
-	float row_scale;
 };
 
 static void *array_of(
@@ -72,128 +60,29 @@ static uint8_t *kept_place(const struct sender *sender, int64_t index)
 	       index * sender->shape->format.row_bytes;
 }
 
-/* ---- what goes with a row --------------------------------------------- */
-
-/* Column-major: scale i of all rows lies together. */
-static void write_column(const struct sender *sender,
-	const struct target *target, const uint8_t *scales)
-{
-	const struct layout *layout =
-		&sender->exchange->layouts[target->member];
-	int64_t bytes = sender->shape->format.scale_bytes;
-	uint8_t *to = (uint8_t *)array_of(
-			      sender, target->member, layout->scales_off) +
-		      target->row * bytes;
-
-	for (int64_t i = 0; i < sender->shape->format.num_scales; i++)
-		memcpy(to + i * layout->recv_rows * bytes, scales + i * bytes,
-			(size_t)bytes);
-}
-
-static void write_scales(const struct sender *sender,
-	const struct target *target, const struct row_scales *scales)
-{
-	const struct layout *layout =
-		&sender->exchange->layouts[target->member];
-	int64_t bytes = sender->scale_bytes;
-	uint8_t *to;
-
-	if (sender->shape->column_major) {
-		write_column(sender, target, scales->scales);
-	} else {
-		to = (uint8_t *)array_of(
-			     sender, target->member, layout->scales_off) +
-		     target->row * bytes;
-		if (bytes == sizeof(float)) /* the usual one */
-			memcpy(to, scales->scales, sizeof(float));
-		else
-			memcpy(to, scales->scales, (size_t)bytes);
-	}
-	if (sender->shape->format.has_row_scale)
-		((float *)array_of(sender, target->member,
-			layout->row_scales_off))[target->row] =
-			scales->row_scale;
-}
-
-/* Writes all but the row itself. */
+/* Writes what goes with the row of place k of a token. */
 static void write_beside(const struct sender *sender,
 	const struct target *target, int64_t token, int64_t k,
-	const struct row_scales *scales)
+	const struct token_scales *scales)
 {
-	const struct layout *layout =
-		&sender->exchange->layouts[target->member];
+	static const float one = 1.0f; /* of shared experts */
 	const struct route *route = sender->route;
 	int64_t topk = sender->shape->topk;
-	int32_t *source = (int32_t *)array_of(
-				  sender, target->member, layout->source_off) +
-			  3 * target->row;
+	struct beside beside = {
+		.source = route->view->rank,
+		.token = (int32_t)token,
+		.k = (int32_t)k,
+		.scales = *scales,
+	};
 
-	source[0] = route->view->rank;
-	source[1] = (int32_t)token;
-	source[2] = (int32_t)k;
 	if (route->has_weights)
-		((float *)array_of(sender, target->member,
-			layout->weights_off))[target->row] =
-			k < topk ? route->weights[token * topk + k] : 1.0f;
-	if (scales->scales)
-		write_scales(sender, target, scales);
+		beside.weight =
+			k < topk ? &route->weights[token * topk + k] : &one;
+	beside_write(sender->exchange, sender->step, target->member,
+		target->row, &beside);
 }
 
 /* ---- rows ------------------------------------------------------------- */
-
-static const uint8_t *row_of(const struct sender *sender, int64_t token)
-{
-	return sender->x + token * sender->x_pitch;
-}
-
-/* The x that is read after that of `token`: asked for while this is written. */
-static struct ahead ahead_of(const struct sender *sender, int64_t token)
-{
-	if (token + 1 >= sender->route->num_tokens)
-		return (struct ahead){NULL, 0};
-	return (struct ahead){(const char *)row_of(sender, token + 1),
-		sender->shape->x_row_bytes};
-}
-
-/* Quantizes a token for the expert with row `scale_row` of scales. */
-static struct row_scales quantize(const struct sender *sender, int64_t token,
-	int64_t scale_row, void *q, const void *next)
-{
-	struct scratch *scratch = &sender->exchange->scratch;
-	const struct shunt_dispatch_args *args = &sender->step->dispatch;
-	struct row_scales scales = {
-		.scales = sender->scale_bytes ? scratch->row_scales : NULL,
-	};
-	int64_t offset = scale_row * sender->shape->hidden;
-	struct quant_row row = {
-		.q = q,
-		.scales = scratch->row_scales,
-		.row_scale = &scales.row_scale,
-		.x = row_of(sender, token),
-		.fixed = args->static_scales,
-		.fixed_is_one = args->static_shape == SHUNT_STATIC_ONE,
-		.hidden = sender->shape->hidden,
-		.tally = &sender->step->tally,
-		.next = next,
-	};
-
-	if (args->smooth_scales)
-		row.smooth = args->smooth_scales + offset;
-	if (args->static_scales && args->static_shape == SHUNT_STATIC_EXPERTS)
-		row.fixed += offset;
-	sender->exchange->quantize(&row);
-	return scales;
-}
-
-/* The scales that x brings along. */
-static struct row_scales brought_scales(
-	const struct sender *sender, int64_t token)
-{
-	if (!sender->x_scales)
-		return (struct row_scales){NULL, 0.0f};
-	return (struct row_scales){
-		sender->x_scales + token * sender->scale_bytes, 0.0f};
-}
 
 /* Where the one row of a token goes; returns to how many places. */
 static int64_t list_places(
@@ -221,7 +110,7 @@ static int64_t list_places(
 
 /* Writes what goes with each row of a token. */
 static void write_all_beside(const struct sender *sender, int64_t token,
-	const struct row_scales *scales)
+	const struct token_scales *scales)
 {
 	const struct shape *shape = sender->shape;
 	int64_t at = token * shape->num_sends;
@@ -240,25 +129,28 @@ static void write_all_beside(const struct sender *sender, int64_t token,
  * there; else it is made in the cache, and copied. */
 static void send_token(const struct sender *sender, int64_t token)
 {
-	struct scratch *scratch = &sender->exchange->scratch;
-	struct ahead ahead = ahead_of(sender, token);
+	struct shunt_exchange *exchange = sender->exchange;
+	struct scratch *scratch = &exchange->scratch;
+	struct step *step = sender->step;
+	struct ahead ahead = token_ahead(exchange, step, token);
 	int64_t num_places = list_places(sender, token, scratch->places);
-	const void *row = row_of(sender, token);
-	struct row_scales scales;
+	const void *row = token_x(exchange, step, token);
+	struct token_scales scales;
 
 	if (num_places == 0)
 		return;
-	if (sender->exchange->quantize && num_places == 1) {
-		scales = quantize(
-			sender, token, 0, scratch->places[0], ahead.next);
+	if (exchange->quantize && num_places == 1) {
+		scales = token_quantize(exchange, step, token, 0,
+			scratch->places[0], ahead.next);
 		write_all_beside(sender, token, &scales);
 		return;
 	}
-	if (sender->exchange->quantize) {
-		scales = quantize(sender, token, 0, scratch->row, NULL);
+	if (exchange->quantize) {
+		scales = token_quantize(
+			exchange, step, token, 0, scratch->row, NULL);
 		row = scratch->row;
 	} else {
-		scales = brought_scales(sender, token);
+		scales = token_brought(exchange, step, token);
 	}
 	write_all_beside(sender, token, &scales);
 	sender->scatter(scratch->places, num_places, row,
@@ -275,9 +167,9 @@ static void send_place(const struct sender *sender, int64_t token, int64_t k)
 	uint8_t *place = sender->indexed ? kept_place(sender, at)
 					 : target_place(sender, &target);
 	struct ahead none = {NULL, 0};
-	struct row_scales scales =
-		quantize(sender, token, sender->route->view->scale_row[unit],
-			place, ahead_of(sender, token).next);
+	struct token_scales scales = token_quantize(sender->exchange,
+		sender->step, token, sender->route->view->scale_row[unit],
+		place, token_ahead(sender->exchange, sender->step, token).next);
 
 	write_beside(sender, &target, token, k, &scales);
 	for (int32_t q = 1; q < shape->tp_size; q++) {
@@ -330,10 +222,8 @@ static bool rows_should_stream(
 static struct sender sender_of(
 	struct shunt_exchange *exchange, struct step *step)
 {
-	const struct shunt_exchange_config *config = &exchange->accepted.config;
 	const struct shape *shape = exchange_shape(exchange);
 	const struct quant_kernels *kernels = quant_kernels();
-	int64_t stride = step->dispatch.x_stride;
 
 	return (struct sender){
 		.exchange = exchange,
@@ -343,11 +233,6 @@ static struct sender sender_of(
 		.scatter = rows_should_stream(exchange, step)
 				   ? kernels->scatter_stream
 				   : kernels->scatter,
-		.x = step->dispatch.x,
-		.x_pitch = stride ? dtype_row_bytes(config->dtype, stride)
-				  : shape->x_row_bytes,
-		.x_scales = step->dispatch.x_scales,
-		.scale_bytes = shape_scale_bytes(shape),
 		.indexed = shape->layout == SHUNT_LAYOUT_INDEXED,
 	};
 }
@@ -355,30 +240,31 @@ static struct sender sender_of(
 /* Rows of a token that are written: one per place and TP rank, or with INDEXED
  * one per place, or one. */
 static int64_t rows_written(
-	const struct sender *sender, int64_t num_places, bool vary)
+	const struct shape *shape, int64_t num_places, bool vary)
 {
-	if (!sender->indexed)
-		return num_places * sender->shape->tp_size;
+	if (shape->layout != SHUNT_LAYOUT_INDEXED)
+		return num_places * shape->tp_size;
 	return vary ? num_places : num_places > 0;
 }
 
-static void count_sent(const struct sender *sender, bool vary)
+void send_count(struct shunt_exchange *exchange, const struct step *step)
 {
-	struct shunt_stats *now = &sender->exchange->counters.now;
-	const struct shape *shape = sender->shape;
-	const int32_t *unit = sender->route->unit;
-	int64_t beside =
-		sender->scale_bytes + (shape->format.has_row_scale ? 4 : 0);
+	struct shunt_stats *now = &exchange->counters.now;
+	const struct shape *shape = exchange_shape(exchange);
+	const int32_t *unit = step->route->unit;
+	bool vary = send_rows_vary(&step->dispatch);
+	int64_t beside = shape_scale_bytes(shape) +
+			 (shape->format.has_row_scale ? 4 : 0);
 	int64_t sent = 0;
 	int64_t written = 0;
 
-	for (int64_t t = 0; t < sender->route->num_tokens; t++) {
+	for (int64_t t = 0; t < step->route->num_tokens; t++) {
 		int64_t places = 0;
 
 		for (int64_t k = 0; k < shape->num_sends; k++)
 			places += *unit++ >= 0;
 		sent += places * shape->tp_size;
-		written += rows_written(sender, places, vary);
+		written += rows_written(shape, places, vary);
 	}
 	now->sent_rows += sent;
 	now->dispatch_bytes +=
@@ -392,6 +278,7 @@ void send_rows(struct shunt_exchange *exchange, struct step *step)
 	bool vary = send_rows_vary(&step->dispatch);
 	struct fpenv caller = fpenv_enter();
 
+	step->tally = (struct quant_tally){0}; /* rows may have been offered */
 	for (int64_t t = 0; t < step->dispatch.num_tokens; t++)
 		if (vary)
 			send_places(&sender, t);
@@ -399,6 +286,6 @@ void send_rows(struct shunt_exchange *exchange, struct step *step)
 			send_token(&sender, t);
 	scatter_fence();
 	fpenv_leave(&caller);
-	count_sent(&sender, vary);
+	send_count(exchange, step);
 	exchange->work_ns += clock_now() - from;
 }

@@ -10,6 +10,9 @@
 /* Writes all rows of the step to where route_place() put them. */
 void send_rows(struct shunt_exchange *exchange, struct step *step);
 
+/* Adds to the statistics what the rows of this rank's tokens make. */
+void send_count(struct shunt_exchange *exchange, const struct step *step);
+
 /* True if a token is quantized anew for each of its experts: INDEXED keeps a
  * row per place then, else one per token. */
 bool send_rows_vary(const struct shunt_dispatch_args *args);

@@ -149,6 +149,7 @@ static const struct option_case faults[] = {
 		{SET(expert_alignment, 1048577)}, {}},
 	{{"kept_routes", "-1", "0 .. 65536"}, {SET(kept_routes, -1)}, {}},
 	{{"kept_routes", "65537", "0 .. 65536"}, {SET(kept_routes, 65537)}, {}},
+	{{"fetch_tokens", "-2", "-1 .. "}, {SET(fetch_tokens, -2)}, {}},
 	{{"tp_rank_order", "tp_group"}, {SET(tp_rank_order, 1)}, {}},
 	{{"elastic", "placement"},
 		{SET(elastic, 1),
@@ -260,6 +261,7 @@ static const struct option_case differences[] = {
 	{{"combine_quant", "0", "3"},
 		{SET(combine_quant, SHUNT_COMBINE_QUANT_E4M3FN_128)}, {}},
 	{{"kept_routes", "0", "9"}, {SET(kept_routes, 9)}, {}},
+	{{"fetch_tokens", "0", "-1"}, {SET(fetch_tokens, -1)}, {}},
 };
 
 /* The same world sees every difference, then works. */

@@ -154,6 +154,13 @@ struct shunt_exchange_config {
 	/* For how many further steps the routing of a step can be used by a
 	 * cached dispatch, up to 65536; 0: depth. */
 	int32_t kept_routes;
+	/* Steps in which no rank has more tokens are sent in one phase instead
+	 * of two: rows are kept by their sender, and fetched. Faster for few
+	 * tokens; same results. -1: never; 0: as many tokens as make 1 MiB of
+	 * rows, at most 128, and none with more than 64 ranks. Takes memory for
+	 * so many rows. Not used with a TP group, elastic, INDEXED, or scales
+	 * per expert. */
+	int64_t fetch_tokens;
 };
 #define SHUNT_EXCHANGE_CONFIG_INIT SHUNT_INIT(struct shunt_exchange_config)
 

@@ -50,6 +50,7 @@ static enum shunt_status check_sizes(
 		{"expert_alignment", config->expert_alignment, 0,
 			MAX_ALIGNMENT},
 		{"kept_routes", config->kept_routes, 0, MAX_ROUTES},
+		{"fetch_tokens", config->fetch_tokens, -1, MAX_TOKENS},
 		{"the size of tp_group",
 			config->tp_group ? shunt_group_size(config->tp_group)
 					 : 1,
@@ -304,7 +305,7 @@ static const char *const field_names[CONFIG_NUM_FIELDS] = {"num_ranks",
 	"num_constant_experts", "scale_form", "column_major_scales",
 	"x_scales_per_row", "x_scale_dtype", "rows_per_expert",
 	"expert_alignment", "zero_tail", "tp_rank_order", "elastic",
-	"combine_quant", "kept_routes"};
+	"combine_quant", "kept_routes", "fetch_tokens"};
 
 const char *config_field_name(int i)
 {
@@ -329,7 +330,7 @@ void config_fields_fill(
 		config->x_scale_dtype, config->rows_per_expert,
 		config->expert_alignment, config->zero_tail,
 		config->tp_rank_order, config->elastic, config->combine_quant,
-		config->kept_routes};
+		config->kept_routes, config->fetch_tokens};
 
 	memcpy(fields->value, value, sizeof(value));
 	crypto_generichash(fields->placement_hash,

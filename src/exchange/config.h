@@ -31,7 +31,7 @@ enum shunt_status accepted_init(struct accepted *accepted,
 void accepted_fini(struct accepted *accepted);
 
 /* Everything that must be the same on all ranks, as numbers with names. */
-#define CONFIG_NUM_FIELDS 31
+#define CONFIG_NUM_FIELDS 32
 
 struct config_fields {
 	int64_t value[CONFIG_NUM_FIELDS];

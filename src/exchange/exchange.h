@@ -65,8 +65,9 @@ enum given {
 	GIVEN_NO_WEIGHTS = 2,
 	GIVEN_X_SCALES = 4,
 	GIVEN_NO_X_SCALES = 8,
-	GIVEN_ALL = 15, /* of the above */
-	ROWS_VARY = 16  /* INDEXED: a row is kept for each place of a token */
+	GIVEN_ALL = 15,   /* of the above */
+	ROWS_VARY = 16,   /* INDEXED: a row is kept for each place of a token */
+	ROWS_OFFERED = 32 /* rows are kept to be fetched, places are told */
 };
 
 /* Longest row stride that callers may give, in elements. */
@@ -112,6 +113,11 @@ struct step {
 	struct shunt_combine_args combine;
 	uint32_t given_seen; /* enum given, of all ranks */
 	uint8_t *vary;       /* [members] by view: its head says ROWS_VARY */
+	bool is_offered;     /* this rank offers its rows to be fetched */
+	bool is_fetched;     /* so far all have */
+	/* [W * fetch_tokens * sends]: places of offered tokens, as checked */
+	int32_t *offered;
+	int64_t *num_offered; /* [W]: tokens */
 	bool has_x_scales;
 	bool is_counted; /* in the statistics */
 	struct failure failure;

@@ -139,10 +139,12 @@ static void place_control(
 		cursor, depth, sizeof(struct step_head), LINE_BYTES);
 }
 
-/* INDEXED: rows that a sender keeps, one per token, or per place that a token
+/* Rows that a sender keeps. INDEXED: one per token, or per place that a token
  * goes to where each may have scales of its own. */
 static uint64_t kept_rows(const struct shape *shape)
 {
+	if (shape->layout != SHUNT_LAYOUT_INDEXED)
+		return (uint64_t)shape->fetch_tokens;
 	return (uint64_t)shape->max_tokens *
 	       (shape_varies_by_expert(shape) ? (uint64_t)shape->num_sends : 1);
 }
@@ -167,8 +169,10 @@ static void place_data(
 		place_array(cursor, rows, 3 * sizeof(int32_t), LINE_BYTES);
 	layout->rows_off =
 		place_array(cursor, indexed ? 0 : rows, row_bytes, PAGE_BYTES);
-	layout->kept_off = place_array(
-		cursor, indexed ? kept_rows(shape) : 0, row_bytes, PAGE_BYTES);
+	layout->kept_off =
+		place_array(cursor, kept_rows(shape), row_bytes, PAGE_BYTES);
+	layout->offer_off =
+		place_array(cursor, 1, layout_offer(shape).bytes, LINE_BYTES);
 	layout->results_off = place_array(
 		cursor, rows, (uint64_t)shape->result_bytes, PAGE_BYTES);
 	layout->travel_off = place_array(

@@ -20,7 +20,9 @@
  *	weights  [slot][A]
  *	source   [slot][A][3]
  *	rows     [slot][A][H]      ... = expand_x; none with INDEXED
- *	kept     [slot][T_max * sends][H]  INDEXED: own rows, read by receivers
+ *	kept     [slot][T_max * sends][H]  INDEXED: own rows, read by receivers;
+ *	                           else those of a small step, which they fetch
+ *	offer    [slot]            what goes with rows to be fetched
  *	results  [slot][A][H]      written by the experts, read by the senders
  *	travel   [slot][A][..]     what is read instead, where results are
  *	                           quantized or reduced over TP first
@@ -84,11 +86,32 @@ struct layout {
 	uint64_t source_off;
 	uint64_t rows_off;
 	uint64_t kept_off;
+	uint64_t offer_off;
 	uint64_t results_off;
 	uint64_t travel_off;
 	uint64_t slot_stride;
 	uint64_t total_bytes;
 };
+
+/* Where in an offer its arrays begin, by token: places (int32_t, num_sends),
+ * weights (float, topk), row_scales (float) and scales. */
+struct layout_offer {
+	uint64_t weights, row_scales, scales, bytes;
+};
+
+static inline struct layout_offer layout_offer(const struct shape *shape)
+{
+	uint64_t tokens = (uint64_t)shape->fetch_tokens;
+	struct layout_offer offer = {
+		.weights = tokens * (uint64_t)shape->num_sends * 4,
+	};
+
+	offer.row_scales = offer.weights + tokens * (uint64_t)shape->topk * 4;
+	offer.scales = offer.row_scales + tokens * 4;
+	offer.bytes =
+		offer.scales + tokens * (uint64_t)shape_scale_bytes(shape);
+	return offer;
+}
 
 /*
  * The layout of EP rank `rank` with num_local experts. Errors: INVALID where

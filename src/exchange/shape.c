@@ -5,6 +5,13 @@
 
 #define INT8_SMALL_GROUP 8
 
+/* Up to so many bytes of rows of a rank are fetched, unless the config says so:
+ * docs/performance.md, "Who writes the rows". And no more than so many tokens,
+ * nor in a crowd, which keep the memory for it small. */
+#define FETCH_BYTES  (INT64_C(1) << 20)
+#define FETCH_TOKENS 128
+#define FETCH_RANKS  64
+
 /* What combine_quant makes of a row of `hidden` elements, scales behind the
  * row. */
 static int64_t combine_row_bytes(const struct shunt_exchange_config *config)
@@ -59,6 +66,25 @@ static int32_t num_routes(const struct shunt_exchange_config *config)
 	return kept + 1 > config->depth ? kept + 1 : config->depth;
 }
 
+/* With TP, tables or INDEXED a row has more or other readers than its expert's
+ * rank. */
+static int64_t fetch_tokens(
+	const struct shunt_exchange_config *config, const struct shape *shape)
+{
+	int64_t tokens = config->fetch_tokens;
+
+	if (tokens < 0 || shape->tp_size > 1 || shape->elastic ||
+		shape->layout == SHUNT_LAYOUT_INDEXED)
+		return 0;
+	if (tokens == 0 && shape->num_ranks <= FETCH_RANKS) {
+		tokens = FETCH_BYTES /
+			 (shape->num_sends * shape->format.row_bytes);
+		if (tokens > FETCH_TOKENS)
+			tokens = FETCH_TOKENS;
+	}
+	return tokens < shape->max_tokens ? tokens : shape->max_tokens;
+}
+
 struct shape shape_of(const struct shunt_exchange_config *config,
 	int32_t num_ranks, int32_t tp_size)
 {
@@ -98,6 +124,7 @@ struct shape shape_of(const struct shunt_exchange_config *config,
 			? config->rows_per_expert
 			: shape_align(
 				  &shape, shape.num_members * shape.max_tokens);
+	shape.fetch_tokens = fetch_tokens(config, &shape);
 	if (tp_size > 1 || config->combine_quant != SHUNT_COMBINE_QUANT_NONE)
 		/* Rows are read with vectors: begin each at a line. */
 		shape.travel_bytes = (combine_row_bytes(config) + 63) / 64 * 64;

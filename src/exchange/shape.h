@@ -46,6 +46,9 @@ struct shape {
 	int64_t alignment;       /* >= 1 */
 	int64_t x_row_bytes;     /* of a dense row of x */
 	int64_t result_bytes;    /* of an expert's row */
+	/* Steps in which no rank has more tokens are fetched by the receivers,
+	 * which spares them a phase; 0: none is. See dispatch/fetch.h. */
+	int64_t fetch_tokens;
 	/* Of a row in `travel`; 0: results are read in place. */
 	int64_t travel_bytes;
 };

@@ -74,6 +74,11 @@ static void carve_step(struct carver *carver, const struct shape *shape,
 		sizeof(*step->recv_counts));
 	step->tp_counts =
 		carve(carver, shape->tp_size, sizeof(*step->tp_counts));
+	step->offered = carve(carver,
+		shape->num_ranks * shape->fetch_tokens * shape->num_sends,
+		sizeof(*step->offered));
+	step->num_offered =
+		carve(carver, shape->num_ranks, sizeof(*step->num_offered));
 	step->fed = carve(carver, num_local, 1);
 	step->row_places =
 		carve(carver, shape->num_members, sizeof(*step->row_places));

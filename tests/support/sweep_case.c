@@ -215,6 +215,7 @@ static void draw_habits(struct sweep_case *sweep)
 				    ? SHUNT_ALGORITHM_AUTO
 				    : SHUNT_ALGORITHM_FULLMESH;
 	config->kept_routes = (int32_t)CHOOSE(sweep, DRAW_KEPT, 0, 1, 4, 16);
+	config->fetch_tokens = CHOOSE(sweep, DRAW_FETCH, 0, -1, -1, 3);
 	config->tp_rank_order =
 		sweep->num_tp > 1 && sweep_chance(sweep, DRAW_TP, 2, 50);
 }

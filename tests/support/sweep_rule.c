@@ -179,12 +179,13 @@ static void print_config(const struct shunt_exchange_config *config)
 		config->x_scales_per_row, config->x_scale_dtype,
 		config->combine_quant);
 	printf("layout %d M %" PRId64 " rows %" PRId64 " alignment %" PRId64
-	       " tail %d distinct %d bad_id %d depth %d kept %d elastic %d "
-	       "tp_rank_order %d\n",
+	       " tail %d distinct %d bad_id %d depth %d kept %d fetch %" PRId64
+	       " elastic %d tp_rank_order %d\n",
 		config->layout, config->rows_per_expert, config->max_recv_rows,
 		config->expert_alignment, config->zero_tail,
 		config->distinct_experts, config->bad_id, config->depth,
-		config->kept_routes, config->elastic, config->tp_rank_order);
+		config->kept_routes, config->fetch_tokens, config->elastic,
+		config->tp_rank_order);
 }
 
 static void print_step(const struct sweep_case *sweep, int64_t step)
