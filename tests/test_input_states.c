@@ -364,13 +364,14 @@ static void a_late_rank_is_a_timeout_that_names_it_and_waiting_again_works(
 }
 
 /* Rank 1 gives up its step after a timeout; rank 0, who comes later, is told,
- * and both go on. */
-static void give_up(struct seat *seat)
+ * and both go on. Where rows are fetched, rank 1 has already offered them. */
+static void give_up(struct seat *seat, bool fetches)
 {
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
 	struct trial *step;
 
+	config.fetch_tokens = fetches ? 0 : -1;
 	stand_init(&stand, seat, &config);
 	step = stand_prepare(&stand);
 	if (seat->rank == 1) {
@@ -381,10 +382,18 @@ static void give_up(struct seat *seat)
 		shunt_handle_destroy(step->handle);
 		seat_mark(seat, 1);
 	} else {
+		enum shunt_status status;
+
 		seat_await(seat, 1, 1);
-		SEAT_STATUS(seat, SHUNT_PEER_REFUSED,
-			shunt_dispatch(stand.exchange, &step->args, &step->out,
-				&step->handle));
+		status = shunt_dispatch(
+			stand.exchange, &step->args, &step->out, &step->handle);
+		if (fetches) {
+			SEAT_OK(seat, status);
+			trial_check_dispatch(seat, step);
+			trial_make_rows(seat, step);
+			status = shunt_combine(step->handle, &step->combine);
+		}
+		SEAT_STATUS(seat, SHUNT_PEER_REFUSED, status);
 		seat_error_ranks(seat, 1 << 1);
 	}
 	stand_drop(step);
@@ -392,11 +401,22 @@ static void give_up(struct seat *seat)
 	stand_fini(&stand);
 }
 
+static void give_up_offered_rows(struct seat *seat)
+{
+	give_up(seat, true);
+}
+
+static void give_up_before_rows(struct seat *seat)
+{
+	give_up(seat, false);
+}
+
 static void a_step_given_up_is_refused_elsewhere_and_the_next_step_works(
 	void **state)
 {
 	(void)state;
-	ranks_run_both(2, give_up, NULL);
+	ranks_run_both(2, give_up_before_rows, NULL);
+	ranks_run_both(2, give_up_offered_rows, NULL);
 }
 
 static void come_to_creation_late(struct seat *seat)

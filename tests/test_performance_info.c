@@ -33,6 +33,7 @@ static void init(struct plain *plain, struct seat *seat)
 {
 	struct shunt_exchange_config config = plain_config(1, 2, RANKS);
 
+	config.fetch_tokens = -1; /* two phases to wait in */
 	plain_init(plain, seat, NULL, &config);
 }
 
