@@ -38,6 +38,11 @@ static void merge_memcpy(uint8_t *to, const uint8_t *const *from, int64_t count,
 
 /* ---- wide stores ------------------------------------------------------ */
 
+/* How far ahead of its loads a merge asks for a row's lines, past the row's end
+ * too, where it never faults: with many rows side by side this is a few per
+ * cent faster than what the processor does by itself. */
+#define MERGE_AHEAD 768
+
 /* 64 bytes at any address; the compiler makes of it what the target has. */
 typedef uint64_t wide_t __attribute__((vector_size(64), aligned(1), may_alias));
 

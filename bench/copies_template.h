@@ -39,6 +39,7 @@ static inline __attribute__((always_inline)) WIDE_TARGET void WIDE(merge_any)(
 		wide_t high = {0};
 
 		for (int64_t k = 0; k < count; k++) {
+			__builtin_prefetch(from[k] + i + MERGE_AHEAD);
 			low ^= *(const wide_t *)(from[k] + i);
 			high ^= *(const wide_t *)(from[k] + i + 64);
 		}

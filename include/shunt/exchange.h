@@ -156,8 +156,8 @@ struct shunt_exchange_config {
 	int32_t kept_routes;
 	/* Steps in which no rank has more tokens are sent in one phase instead
 	 * of two: rows are kept by their sender, and fetched. Faster for few
-	 * tokens; same results. -1: never; 0: as many tokens as make 1 MiB of
-	 * rows, at most 128, and none with more than 64 ranks. Takes memory for
+	 * tokens; same results. -1: never; 0: as many tokens as make 512 KiB
+	 * of rows, at most 128, and none with more than 64 ranks. Takes memory for
 	 * so many rows. Not used with a TP group, elastic, INDEXED, or scales
 	 * per expert. */
 	int64_t fetch_tokens;

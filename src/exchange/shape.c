@@ -8,7 +8,7 @@
 /* Up to so many bytes of rows of a rank are fetched, unless the config says so:
  * docs/performance.md, "Who writes the rows". And no more than so many tokens,
  * nor in a crowd, which keep the memory for it small. */
-#define FETCH_BYTES  (INT64_C(1) << 20)
+#define FETCH_BYTES  (INT64_C(1) << 19)
 #define FETCH_TOKENS 128
 #define FETCH_RANKS  64
 
