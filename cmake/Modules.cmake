@@ -41,7 +41,8 @@ function(shunt_module name folder)
 endfunction()
 
 # Files named for an instruction set are compiled for it, and only where it
-# can exist; who calls them is decided at run time.
+# can exist; who calls them is decided at run time. Loops that the compiler makes
+# vectors of stay at 256 bits, for the reason that quant/rows_256_template.h gives.
 function(shunt_simd_flags variable)
 	set(sources ${${variable}})
 	if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
@@ -54,7 +55,7 @@ function(shunt_simd_flags variable)
 		elseif(source MATCHES "_avx512\\.c$")
 			set_source_files_properties(${source} PROPERTIES
 				COMPILE_OPTIONS "-mavx2;-mf16c;-mavx512f;\
--mavx512bw;-mavx512vl;-mavx512dq")
+-mavx512bw;-mavx512vl;-mavx512dq;-mprefer-vector-width=256")
 		endif()
 	endforeach()
 	set(${variable} ${sources} PARENT_SCOPE)

@@ -8,7 +8,7 @@ static const struct acc_kernels *const tables[SIMD_NUM_LEVELS] = {
 	[SIMD_SCALAR] = &acc_kernels_scalar,
 #if defined(__x86_64__)
 	[SIMD_AVX2] = &acc_kernels_avx2,
-	[SIMD_AVX512] = &acc_kernels_avx512,
+	[SIMD_AVX512] = &acc_kernels_avx2,
 #endif
 };
 

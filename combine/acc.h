@@ -121,6 +121,5 @@ float acc_rstd(float squares, int64_t hidden, float eps);
 /* The tables themselves. The vector ones exist on x86-64 only. */
 extern const struct acc_kernels acc_kernels_scalar;
 extern const struct acc_kernels acc_kernels_avx2;
-extern const struct acc_kernels acc_kernels_avx512;
 
 #endif

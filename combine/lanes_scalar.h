@@ -1,7 +1,7 @@
 /*
- * 16 lanes of f32 in plain C: the definition of lanes_avx2.h and
- * lanes_avx512.h, which give the same bits. One file of kernels includes one
- * of the three, then kernels_template.h, which is written in these words.
+ * 16 lanes of f32 in plain C: the definition of lanes_avx2.h, which gives the
+ * same bits. A file of kernels includes one of the two, then acc_template.h,
+ * which is written in these words.
  *
  * Loads take the first `count` (1 .. 16) elements from element i on; lanes
  * beyond are +0.0f, and what lies there is not touched. Types are constants at

@@ -7,7 +7,7 @@ static const struct sum_kernels *const tables[SIMD_NUM_LEVELS] = {
 	[SIMD_SCALAR] = &sum_kernels_scalar,
 #if defined(__x86_64__)
 	[SIMD_AVX2] = &sum_kernels_avx2,
-	[SIMD_AVX512] = &sum_kernels_avx512,
+	[SIMD_AVX512] = &sum_kernels_avx2,
 #endif
 };
 

@@ -52,6 +52,5 @@ const struct sum_kernels *sum_kernels_at(enum simd_level level);
 /* The tables themselves. The vector ones exist on x86-64 only. */
 extern const struct sum_kernels sum_kernels_scalar;
 extern const struct sum_kernels sum_kernels_avx2;
-extern const struct sum_kernels sum_kernels_avx512;
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * From codes of a byte and less to f32, exactly, in plain C. NaN comes back as
- * some NaN; who writes floats makes it the canonical one. decode_avx2.h and
- * decode_avx512.h have the same for whole vectors.
+ * some NaN; who writes floats makes it the canonical one. decode_avx2.h has the
+ * same for whole vectors.
  */
 #ifndef QUANT_DECODE_H
 #define QUANT_DECODE_H

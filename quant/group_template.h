@@ -24,22 +24,48 @@ struct group_chunk {
 	float factor[GROUP_CHUNK];
 	float scale[GROUP_CHUNK]; /* by mode one of these */
 	uint8_t byte[GROUP_CHUNK];
-	bool special[GROUP_CHUNK];
+	uint32_t special; /* bit g: group g has NaN or Inf */
 };
 
-/* NVFP4 has counted already. */
+/* The groups' tops are known, and some are NaN or Inf. NVFP4 has counted
+ * already. */
+static __attribute__((noinline)) void group_find_finite(enum shunt_dtype dtype,
+	struct group_mode mode, struct element_source source, int64_t first,
+	int count, struct quant_tally *tally, struct group_chunk *chunk)
+{
+	struct quant_tally ignored = {0};
+
+	for (int g = 0; g < count; g++, first += mode.group) {
+		if (half_bits(chunk->amax[g]) < HALF_F32_INF)
+			continue;
+		chunk->special |= 1u << g;
+		chunk->amax[g] = half_float(
+			rare_finite[dtype](source, first, first + mode.group,
+				mode.kind == GROUP_NVFP4 ? &ignored : tally));
+	}
+}
+
 QUANT_INLINE void group_find(enum shunt_dtype dtype,
 	const struct group_mode *mode, const struct element_source *source,
 	int64_t first, int count, struct quant_tally *tally,
 	struct group_chunk *chunk)
 {
-	struct quant_tally ignored = {0};
+	uint32_t top = 0;
 
-	for (int g = 0; g < count; g++, first += mode->group)
-		chunk->amax[g] = half_float(
-			row_finite(dtype, source, first, first + mode->group,
-				mode->kind == GROUP_NVFP4 ? &ignored : tally,
-				&chunk->special[g]));
+	if (count < GROUP_CHUNK ||
+		!span_tops(dtype, source, first, mode->group, chunk->amax))
+		for (int g = 0; g < count; g++)
+			chunk->amax[g] = half_float(
+				span_top(dtype, source, first + g * mode->group,
+					first + (g + 1) * mode->group));
+	for (int g = 0; g < GROUP_CHUNK; g++) {
+		uint32_t next = half_bits(chunk->amax[g]);
+
+		top = next > top ? next : top;
+	}
+	if (__builtin_expect(top >= HALF_F32_INF, 0))
+		group_find_finite(
+			dtype, *mode, *source, first, count, tally, chunk);
 }
 
 /* Loops, each of one kind. */
@@ -100,14 +126,22 @@ QUANT_INLINE void group_chunk(enum shunt_dtype dtype,
 		.low = -127.0f,
 	};
 	int64_t first = index * mode->group;
+	uint32_t rest = ~0u; /* groups that are still to be encoded */
 
 	group_find(dtype, mode, source, first, count, row->tally, &chunk);
 	group_scale(*mode, &chunk);
 	group_put(row, *mode, &chunk, index, count);
-	for (int g = 0; g < count; g++, first += mode->group) {
+	if (count == GROUP_CHUNK)
+		rest = chunk.special |
+		       span_groups(dtype, mode->code, source, row->q, first,
+			       mode->group, chunk.factor,
+			       mode->kind == GROUP_MX ? chunk.byte : NULL);
+	for (int g = 0; rest && g < count; g++, first += mode->group) {
+		if (!(rest >> g & 1))
+			continue;
 		target.factor = chunk.factor[g];
-		row_encode(dtype, mode->code, source, &target, chunk.special[g],
-			first, first + mode->group);
+		row_encode(dtype, mode->code, source, &target,
+			chunk.special >> g & 1, first, first + mode->group);
 	}
 }
 

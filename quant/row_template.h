@@ -1,5 +1,5 @@
 /*
- * The row kernels of one instruction set, written over three operations that
+ * The row kernels of one instruction set, written over operations that
  * the including file has defined before, as always-inline functions (`dtype`,
  * `code` and the fields of *target are constants where that helps):
  *
@@ -10,6 +10,14 @@
  *		the largest finite one; adds to the tally
  *	void span_encode(dtype, code, source, target, first, end)
  *		their codes
+ *	bool span_tops(dtype, source, first, group, amax)
+ *		span_top() of 16 groups from `first` on, as floats; false if
+ *		there is no better way than one by one
+ *	uint32_t span_groups(dtype, code, source, q, first, group, factors,
+ *			     pow2)
+ *		the codes of 16 groups from `first` on, finite ones; `pow2` has
+ *		the E8M0 codes of scales that are powers of two, or is NULL.
+ *		Bit g is set if group g is still to be done
  *
  * A span is read twice: to find its top, from memory, and to encode, from the
  * first-level cache. NaN and Inf show in the top, so that only spans that have

@@ -13,6 +13,14 @@ PLAIN uint32_t span_top(enum shunt_dtype dtype,
 	return element_top(dtype, source, first, end, 0);
 }
 
+PLAIN bool span_tops(enum shunt_dtype dtype,
+	const struct element_source *source, int64_t first, int64_t group,
+	float amax[16])
+{
+	(void)dtype, (void)source, (void)first, (void)group, (void)amax;
+	return false;
+}
+
 PLAIN uint32_t span_finite(enum shunt_dtype dtype,
 	const struct element_source *source, int64_t first, int64_t end,
 	struct quant_tally *tally)
@@ -25,6 +33,15 @@ PLAIN void span_encode(enum shunt_dtype dtype, enum shunt_dtype code,
 	const struct element_target *target, int64_t first, int64_t end)
 {
 	element_encode_span(dtype, code, source, target, first, end);
+}
+
+PLAIN uint32_t span_groups(enum shunt_dtype dtype, enum shunt_dtype code,
+	const struct element_source *source, void *q, int64_t first,
+	int64_t group, const float factors[16], const uint8_t *pow2)
+{
+	(void)dtype, (void)code, (void)source, (void)q, (void)first;
+	(void)group, (void)factors, (void)pow2;
+	return ~0u;
 }
 
 PLAIN void span_decode(enum shunt_dtype dtype, enum shunt_dtype code,

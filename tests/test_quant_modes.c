@@ -374,12 +374,12 @@ static void long_rows_of_every_kind_have_the_reference_bits(void **state)
 
 /* All elements 0.25 but one; no smooth scales, static ones are 3. */
 static void check_one(struct bench *bench, const struct mode *mode,
-	enum shunt_dtype dtype, int64_t at, float value)
+	enum shunt_dtype dtype, int64_t hidden, int64_t at, float value)
 {
 	struct row row = {
 		.mode = mode,
 		.dtype = dtype,
-		.hidden = 200,
+		.hidden = hidden,
 		.fixed_is_one = true,
 	};
 
@@ -397,10 +397,63 @@ static void an_element_of_note_is_found_wherever_it_is(void **state)
 		for (int64_t at = 0; at < 200; at++)
 			for (int type = 0; type < 3; type++) {
 				check_one(*state, &modes[mode], dtypes[type],
-					at, special((uint32_t)at));
+					200, at, special((uint32_t)at));
 				check_one(*state, &modes[mode], dtypes[type],
-					at, at & 1 ? -33.5f : 29.0f);
+					200, at, at & 1 ? -33.5f : 29.0f);
 			}
+}
+
+/* Kernels take 16 small groups at once: 512 elements. */
+static void an_element_of_note_is_found_among_many_groups(void **state)
+{
+	const enum shunt_dtype dtype = SHUNT_DTYPE_BF16;
+
+	for (size_t mode = 0; mode < NUM_MODES; mode++)
+		for (int64_t at = 0; at < 512; at++) {
+			check_one(*state, &modes[mode], dtype, 512, at,
+				special((uint32_t)at));
+			check_one(*state, &modes[mode], dtype, 512, at,
+				at & 1 ? -33.5f : 29.0f);
+		}
+}
+
+/* ---- every bf16 beside the largest of its group ---------------------------- */
+
+/* The codes of 18 binades downwards from `largest`, which is in each group. */
+static void check_beside(
+	struct bench *bench, const struct mode *mode, uint32_t largest)
+{
+	struct row row = {
+		.mode = mode,
+		.dtype = SHUNT_DTYPE_BF16,
+		.hidden = 2560, /* of which 15 of 16 are codes of their own */
+		.fixed_is_one = true,
+	};
+	uint32_t code = largest;
+
+	for (int64_t i = 0; i < row.hidden; i++) {
+		uint32_t sign = i / 3 % 2 ? 0x80000000 : 0;
+
+		bench->x.values[i] = operand_from_bits(
+			sign | (i % 16 ? code : largest) << 16);
+		code -= i % 16 && code;
+	}
+	operand_put(&bench->x, row.dtype, row.hidden, 0);
+	bench->fixed.values[0] = 1.0f;
+	operand_put(&bench->fixed, SHUNT_DTYPE_F32, 1, 0);
+	check_row(bench, &row);
+}
+
+static void every_bf16_beside_a_larger_one_has_the_reference_bits(void **state)
+{
+	static const uint32_t fractions[] = {0, 1, 0x60, 0x7f};
+
+	for (size_t mode = 0; mode < NUM_MODES; mode++)
+		for (uint32_t exponent = 0; exponent < 255;
+			exponent += exponent < 32 ? 1 : 37)
+			for (int i = 0; i < 4; i++)
+				check_beside(*state, &modes[mode],
+					exponent << 7 | fractions[i]);
 }
 
 /* ---- scales at their limits ----------------------------------------------- */
@@ -450,6 +503,9 @@ int main(void)
 		cmocka_unit_test(
 			long_rows_of_every_kind_have_the_reference_bits),
 		cmocka_unit_test(an_element_of_note_is_found_wherever_it_is),
+		cmocka_unit_test(an_element_of_note_is_found_among_many_groups),
+		cmocka_unit_test(
+			every_bf16_beside_a_larger_one_has_the_reference_bits),
 		cmocka_unit_test(
 			scales_at_powers_of_two_have_the_reference_bits),
 	};

@@ -121,7 +121,10 @@ static void the_tables_follow_the_level(void **state)
 		if (!quant)
 			continue;
 		assert_string_equal(quant->name, simd_name((enum simd_level)i));
-		assert_string_equal(sum->name, quant->name);
+		/* Sums have no kernels of their own for AVX-512. */
+		assert_string_equal(sum->name,
+			simd_name(i == SIMD_AVX512 ? SIMD_AVX2
+						   : (enum simd_level)i));
 	}
 }
 

@@ -1,7 +1,7 @@
 /*
  * The 16-bit float types in plain C: to f32 exactly, from f32 to nearest even
  * with one NaN. Integer arithmetic only, so no control word matters. These are
- * the definitions; half_avx2.h and half_avx512.h give the same bits.
+ * the definitions; half_avx2.h gives the same bits.
  */
 #ifndef BASE_HALF_H
 #define BASE_HALF_H
