@@ -176,8 +176,8 @@ QUANT_INLINE int words_origin(enum shunt_dtype code, uint8_t byte)
 /* False for scales that are next to those of bf16's own denormals. */
 QUANT_INLINE bool words_may_shift(enum shunt_dtype code, uint8_t byte)
 {
-	/* E2M1 looks at 1/4, which is two exponents below 0. */
-	return words_origin(code, byte) > (code == SHUNT_DTYPE_E2M1 ? 2 : 0);
+	/* The exponent of E2M1's 1/4, one below, must not be 0 either. */
+	return words_origin(code, byte) >= (code == SHUNT_DTYPE_E2M1 ? 2 : 0);
 }
 
 /*
