@@ -4,9 +4,7 @@
  * row's end. One source for AVX2 and for AVX-512, where the compiler makes one
  * instruction of two or three logical ones, and has twice the registers.
  *
- * Not 512 bits: arithmetic that wide slows a core down for about a millisecond
- * whenever it begins, and dispatch begins anew with every row.
- * docs/performance.md has the figures.
+ * Not 512 bits: docs/performance.md, "Which registers kernels use".
  */
 #include "base/half_avx2.h"
 #include "quant/decode_avx2.h"
