@@ -283,10 +283,18 @@ QUANT_INLINE void store8(
 	memcpy(at + i / 2, &pairs, sizeof(pairs));
 }
 
-QUANT_INLINE void prefetch(const struct element_source *source, int64_t i)
+/* Asks for 32 elements of the next row: one line, or two of f32. */
+QUANT_INLINE void prefetch(
+	enum shunt_dtype dtype, const struct element_source *source, int64_t i)
 {
-	if (source->next)
-		_mm_prefetch((const char *)source->next + 2 * i, _MM_HINT_T0);
+	const int64_t width = dtype == SHUNT_DTYPE_F32 ? 4 : 2;
+	const char *at = source->next;
+
+	if (!at)
+		return;
+	_mm_prefetch(at + i * width, _MM_HINT_T0);
+	if (width == 4)
+		_mm_prefetch(at + i * width + 64, _MM_HINT_T0);
 }
 
 QUANT_INLINE void span_encode(enum shunt_dtype dtype, enum shunt_dtype code,
@@ -299,7 +307,7 @@ QUANT_INLINE void span_encode(enum shunt_dtype dtype, enum shunt_dtype code,
 
 #pragma GCC unroll 1
 		for (; i + 32 <= end; i += 32) {
-			prefetch(source, i);
+			prefetch(dtype, source, i);
 			store32(code, target->q, i,
 				words_encode(
 					code, source->x, i, factor, factor));
@@ -309,6 +317,7 @@ QUANT_INLINE void span_encode(enum shunt_dtype dtype, enum shunt_dtype code,
 	for (; i + 32 <= end; i += 32) {
 		__m256i part[4];
 
+		prefetch(dtype, source, i);
 #pragma GCC unroll 4
 		for (int p = 0; p < 4; p++)
 			part[p] = encode(
@@ -343,7 +352,7 @@ QUANT_INLINE uint32_t shift_groups(enum shunt_dtype code,
 		for (int64_t end = i + group; i < end; i += 32) {
 			__m256i bytes;
 
-			prefetch(source, i);
+			prefetch(SHUNT_DTYPE_BF16, source, i);
 			if (!words_encode_shifted(
 				    code, source->x, i, by, &bytes))
 				undone |= 1u << g;
@@ -363,7 +372,7 @@ QUANT_INLINE uint32_t pair_groups(enum shunt_dtype code,
 	__m256 high = _mm256_loadu_ps(factors + 8);
 
 	for (int g = 0; g < 16; g += 2, i += 32) {
-		prefetch(source, i);
+		prefetch(SHUNT_DTYPE_BF16, source, i);
 		store32(code, q, i,
 			words_encode(code, source->x, i,
 				_mm256_set1_ps(factors[g]),
