@@ -12,6 +12,7 @@ struct sender {
 	const struct route *route;
 	const struct shape *shape;
 	scatter_fn *scatter;
+	bool streams; /* by streaming stores */
 	bool indexed; /* rows stay here, receivers come for them */
 };
 
@@ -125,8 +126,8 @@ static void write_all_beside(const struct sender *sender, int64_t token,
 	}
 }
 
-/* A token whose row is the same for all its places. With one place it is made
- * there; else it is made in the cache, and copied. */
+/* A token whose row is the same for all its places. With one place in the
+ * caches it is made there; else it is made here, and copied. */
 static void send_token(const struct sender *sender, int64_t token)
 {
 	struct shunt_exchange *exchange = sender->exchange;
@@ -139,7 +140,7 @@ static void send_token(const struct sender *sender, int64_t token)
 
 	if (num_places == 0)
 		return;
-	if (exchange->quantize && num_places == 1) {
+	if (exchange->quantize && num_places == 1 && !sender->streams) {
 		scales = token_quantize(exchange, step, token, 0,
 			scratch->places[0], ahead.next);
 		write_all_beside(sender, token, &scales);
@@ -224,15 +225,15 @@ static struct sender sender_of(
 {
 	const struct shape *shape = exchange_shape(exchange);
 	const struct quant_kernels *kernels = quant_kernels();
+	bool streams = rows_should_stream(exchange, step);
 
 	return (struct sender){
 		.exchange = exchange,
 		.step = step,
 		.route = step->route,
 		.shape = shape,
-		.scatter = rows_should_stream(exchange, step)
-				   ? kernels->scatter_stream
-				   : kernels->scatter,
+		.scatter = streams ? kernels->scatter_stream : kernels->scatter,
+		.streams = streams,
 		.indexed = shape->layout == SHUNT_LAYOUT_INDEXED,
 	};
 }
