@@ -52,19 +52,20 @@ static bool all_given_agree(struct shunt_exchange *exchange, struct step *step)
 		       GIVEN_NO_X_SCALES, args->x_scales);
 }
 
-/* Compares what all ranks must give alike with what the first rank gave. */
+/* Compares what all ranks must give alike with what this rank gave: its step,
+ * since peers can write to its head, too. */
 static bool heads_agree(struct shunt_exchange *exchange, struct step *step,
 	int32_t member, const struct step_head *head)
 {
-	const struct step_head *own =
-		exchange_head(exchange, exchange->rank, step);
+	uint64_t table = step->view->table;
+	uint64_t cached = step->dispatch.cached.epoch;
 	char name[48];
 
 	/* Every rank comes by here in every step: no text before it is due. */
-	if (head->table == own->table && head->cached == own->cached)
+	if (head->table == table && head->cached == cached)
 		return true;
 	group_rank_text(exchange->group, member, name);
-	if (head->table != own->table)
+	if (head->table != table)
 		step_fail(step, SHUNT_MISMATCH, member,
 			"elastic_info differs in step %llu between rank %d and "
 			"%s; give all ranks the same table",
@@ -74,7 +75,7 @@ static bool heads_agree(struct shunt_exchange *exchange, struct step *step,
 			"cached differs in step %llu: step %llu on rank %d; "
 			"step %llu on %s (0: not cached)",
 			(unsigned long long)step->epoch,
-			(unsigned long long)own->cached, exchange->rank,
+			(unsigned long long)cached, exchange->rank,
 			(unsigned long long)head->cached, name);
 	return false;
 }
@@ -109,7 +110,7 @@ static void take_head(
 	step->vary[index] = (head.given & ROWS_VARY) != 0;
 	if (!(head.given & ROWS_OFFERED))
 		step->is_fetched = false;
-	if (!head.cached)
+	if (!args_are_cached(&step->dispatch))
 		route_absorb(exchange, step, index, head.num_tokens,
 			head.given & ROWS_OFFERED);
 }
@@ -193,8 +194,6 @@ static void look_for_other_tables(
 	struct shunt_exchange *exchange, struct step *step)
 {
 	const struct view *view = step->view;
-	const struct step_head *own =
-		exchange_head(exchange, exchange->rank, step);
 
 	if (!exchange_shape(exchange)->elastic)
 		return;
@@ -206,8 +205,8 @@ static void look_for_other_tables(
 			step_signal_code(exchange, step, member) != SIGNAL_OK)
 			continue;
 		head.table = exchange_head(exchange, member, step)->table;
-		head.cached = own->cached;
-		if (head.table != own->table &&
+		head.cached = step->dispatch.cached.epoch;
+		if (head.table != view->table &&
 			step->failure.status == SHUNT_OK)
 			heads_agree(exchange, step, member, &head);
 	}

@@ -314,11 +314,12 @@ static bool counts_are_within(
 static bool counts_are_sound(const struct shape *shape, const struct view *view,
 	int32_t source, int64_t num_tokens, const uint32_t *counts)
 {
-	int64_t per_expert = num_tokens * (shape->distinct ? 1 : shape->topk);
+	int64_t per_expert;
 	int64_t sum;
 
 	if (num_tokens < 0 || num_tokens > shape->max_tokens)
 		return false;
+	per_expert = num_tokens * (shape->distinct ? 1 : shape->topk);
 	if (per_expert > SHAPE_MAX_ROWS)
 		per_expert = SHAPE_MAX_ROWS;
 	return counts_are_within(
@@ -367,10 +368,11 @@ static bool count_offer(struct shunt_exchange *exchange, struct step *step,
 	uint32_t *counts = exchange->scratch.counts;
 	int32_t *places =
 		step->offered + source * shape->fetch_tokens * shape->num_sends;
-	int64_t num_places = num_tokens * shape->num_sends;
+	int64_t num_places;
 
 	if (num_tokens < 0 || num_tokens > shape->fetch_tokens)
 		return false;
+	num_places = num_tokens * shape->num_sends;
 	memcpy(places, offered, (size_t)num_places * sizeof(*places));
 	memset(counts, 0, (size_t)num_units * sizeof(*counts));
 	for (int64_t at = 0; at < num_places; at++) {
@@ -416,6 +418,7 @@ static bool take_counts(struct shunt_exchange *exchange, struct step *step,
 void route_absorb(struct shunt_exchange *exchange, struct step *step,
 	int32_t index, int64_t num_tokens, bool offered)
 {
+	const struct shape *shape = exchange_shape(exchange);
 	const struct view *view = step->view;
 	const uint32_t *counts = exchange->scratch.counts;
 	int32_t member = view->members[index];
@@ -425,11 +428,13 @@ void route_absorb(struct shunt_exchange *exchange, struct step *step,
 
 	if (!take_counts(exchange, step, index, num_tokens, offered)) {
 		step_fail(step, SHUNT_PEER_FAULT, member,
-			"%s sent counts out of range in step %llu: %lld tokens "
-			"(must be 0 .. %lld), or more choices than they have",
+			"%s sent counts or places out of range in step %llu: "
+			"%lld tokens (must be 0 .. %lld), or more choices than "
+			"they have",
 			group_rank_text(exchange->group, member, name),
 			(unsigned long long)step->epoch, (long long)num_tokens,
-			(long long)exchange_shape(exchange)->max_tokens);
+			(long long)(offered ? shape->fetch_tokens
+					    : shape->max_tokens));
 		return;
 	}
 	add_counts(exchange, step->route, tp, source, counts);
