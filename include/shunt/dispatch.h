@@ -165,9 +165,9 @@ SHUNT_EXPORT enum shunt_status shunt_dispatch(struct shunt_exchange *exchange,
 	struct shunt_handle *handle);
 
 /*
- * Begins a dispatch and returns at once (only behind a step that was refused or
- * given up may it wait, up to the deadline, for the others to end that one: on
- * TIMEOUT call it again); the inputs must stay unchanged until
+ * Begins a dispatch and returns at once (only behind a step that was refused,
+ * given up, or, with few tokens, not combined may it wait, up to the deadline,
+ * for the others to end that one: on TIMEOUT call it again); the inputs must stay unchanged until
  * its finish has returned something other than TIMEOUT. Errors as above; on
  * success *handle is set and shunt_dispatch_finish() is owed (or
  * shunt_handle_destroy(), which gives the step up).
