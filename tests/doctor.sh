@@ -231,6 +231,55 @@ a_limit_on_address_space_is_a_problem() {
 	finds note "can map the segments of a world of up to 15 ranks"
 }
 
+# behind FILES SHUNT: its doctor, where control groups and overcommit are what the
+# files of the folder FILES say, in a mount namespace of its own.
+behind() {
+	# shellcheck disable=SC2016 # for the shell inside
+	unshare -rm bash -c '
+		mount -t tmpfs none /sys/fs/cgroup || exit 99
+		cp -r "$1/sys/fs/cgroup/." /sys/fs/cgroup/
+		mount --bind "$1/proc/cgroup" /proc/$$/cgroup || exit 99
+		mount --bind "$1/proc/overcommit" \
+			/proc/sys/vm/overcommit_memory || exit 99
+		exec "$2" doctor' - "$1" "$2"
+}
+
+# make_box CGROUP_LINE OVERCOMMIT: the files of behind(), without limits.
+make_box() {
+	rm -rf "$work/box"
+	mkdir -p "$work/box/proc" "$work/box/sys/fs/cgroup/job/step" \
+		"$work/box/sys/fs/cgroup/memory/job" \
+		"$work/box/sys/fs/cgroup/cpu/job"
+	echo "$1" >"$work/box/proc/cgroup"
+	echo "$2" >"$work/box/proc/overcommit"
+}
+
+control_groups_and_overcommit_are_read() {
+	local root=$work/box/sys/fs/cgroup
+	if ! unshare -rm mount -t tmpfs none /sys/fs/cgroup 2>/dev/null; then
+		echo "skipped ${FUNCNAME[0]}: no mount namespaces"
+		return
+	fi
+	make_box 0::/job/step 0
+	echo max >"$root/job/step/memory.max"
+	echo 100000000 >"$root/job/memory.max"
+	echo "max 100000" >"$root/job/step/cpu.max"
+	echo "50000 100000" >"$root/job/cpu.max"
+	expect 0 behind "$work/box" "$shunt"
+	finds note "cgroup: limit of the control group: 95.37 MiB"
+	finds note "cpu_quota: control groups give 0.5 processors' time"
+	remedy cpu_quota "bind the job to 1 core by taskset"
+	make_box "$(printf '4:memory:/job\n3:cpu,cpuacct:/gone')" 2
+	echo 200000000 >"$root/memory/job/memory.limit_in_bytes"
+	echo 9223372036854771712 >"$root/memory/memory.limit_in_bytes"
+	echo -1 >"$root/cpu/cpu.cfs_quota_us"
+	echo 100000 >"$root/cpu/cpu.cfs_period_us"
+	SHUNT_SEGMENT_BYTES=100000000 expect 0 behind "$work/box" "$shunt"
+	finds note "cgroup: limit of the control group: 190.7 MiB"
+	finds ok "cpu_quota: none"
+	finds note "overcommit: vm.overcommit_memory 2"
+}
+
 locked_memory_has_its_amount_and_remedy() {
 	local what
 	expect 0 under "-l 64"
@@ -448,6 +497,7 @@ all_tests=(
 	odd_trees_do_no_harm
 	limits_that_stop_a_rank_are_problems
 	a_limit_on_address_space_is_a_problem
+	control_groups_and_overcommit_are_read
 	locked_memory_has_its_amount_and_remedy
 	cores_are_those_allowed
 	variables_of_the_library_are_checked
