@@ -17,6 +17,8 @@ static const struct command commands[] = {
 	{"bench", "shunt bench", bench_command,
 		"time dispatch and combine against this machine's copy speed"},
 	{"run", "shunt run", run_command, "start a program on N local ranks"},
+	{"doctor", "shunt doctor", doctor_command,
+		"look whether this machine serves Shunt, and what to do"},
 };
 
 static void print_help(FILE *stream)
@@ -33,7 +35,8 @@ static void print_help(FILE *stream)
 	      "      --version  the version of program and library\n\n"
 	      "Examples:\n"
 	      "  shunt bench --ranks 2 --check\n"
-	      "  shunt run -n 4 ./my_program --its --options\n\n"
+	      "  shunt run -n 4 ./my_program --its --options\n"
+	      "  shunt doctor\n\n"
 	      "Exit status: 0 all went well, 1 something failed, 2 bad "
 	      "options.\n",
 		stream);

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/simd.h"
 
 /* ---- errors ------------------------------------------------------------ */
 
@@ -57,6 +58,12 @@ static void the_version_is_that_of_the_header(void **state)
 	snprintf(expected, sizeof(expected), "%d.%d.%d", SHUNT_VERSION_MAJOR,
 		SHUNT_VERSION_MINOR, SHUNT_VERSION_PATCH);
 	assert_string_equal(shunt_version(), expected);
+}
+
+static void the_instructions_in_use_have_their_name(void **state)
+{
+	(void)state;
+	assert_string_equal(shunt_simd(), simd_name(simd_level()));
 }
 
 static void an_error_returns_its_status_and_keeps_its_message(void **state)
@@ -470,6 +477,7 @@ int main(void)
 		cmocka_unit_test(every_status_has_its_own_name),
 		cmocka_unit_test(a_value_that_is_no_status_is_unknown),
 		cmocka_unit_test(the_version_is_that_of_the_header),
+		cmocka_unit_test(the_instructions_in_use_have_their_name),
 		cmocka_unit_test(
 			an_error_returns_its_status_and_keeps_its_message),
 		cmocka_unit_test(a_long_message_is_cut),

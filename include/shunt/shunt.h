@@ -49,6 +49,14 @@ extern "C" {
 /* The version of the library that runs, such as "0.1.0". */
 SHUNT_EXPORT const char *shunt_version(void);
 
+/*
+ * The vector instructions that the library's kernels use in this process:
+ * "scalar", "avx2" or "avx512", the values of the variable SHUNT_SIMD, which
+ * lowers it. The same on every call. With a SHUNT_SIMD that names no level of
+ * this machine, which shunt_world_create() refuses, it is the machine's best.
+ */
+SHUNT_EXPORT const char *shunt_simd(void);
+
 #ifdef __cplusplus
 }
 #endif

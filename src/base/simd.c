@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <shunt/shunt.h>
+
 #include "base/error.h"
 
 #if defined(__x86_64__)
@@ -96,6 +98,11 @@ enum simd_level simd_level(void)
 		atomic_store_explicit(&chosen, level, memory_order_relaxed);
 	}
 	return (enum simd_level)level;
+}
+
+const char *shunt_simd(void)
+{
+	return simd_name(simd_level());
 }
 
 enum shunt_status simd_check(void)
