@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <shunt/shunt.h>
+
 #include "machine.h"
 
 static void read_cpu(char *cpu, size_t cpu_bytes)
@@ -29,19 +31,6 @@ static void read_cpu(char *cpu, size_t cpu_bytes)
 		fclose(file);
 }
 
-static const char *widest_simd(void)
-{
-#if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx512f"))
-		return "avx512";
-	return __builtin_cpu_supports("avx2") ? "avx2" : "sse2";
-#elif defined(__aarch64__)
-	return "neon";
-#else
-	return "none";
-#endif
-}
-
 void machine_read(struct machine *machine)
 {
 	cpu_set_t allowed;
@@ -50,7 +39,7 @@ void machine_read(struct machine *machine)
 	machine->num_cores = 1;
 	if (!sched_getaffinity(0, sizeof(allowed), &allowed))
 		machine->num_cores = CPU_COUNT(&allowed);
-	machine->simd = widest_simd();
+	machine->simd = shunt_simd();
 }
 
 /* The value of a line "name: N kB" of a file of /proc; -1 if not there. */

@@ -8,7 +8,7 @@
 struct machine {
 	char cpu[128];
 	int num_cores;    /* that this process may use */
-	const char *simd; /* widest instruction set of the CPU */
+	const char *simd; /* shunt_simd() */
 };
 
 void machine_read(struct machine *machine);
