@@ -54,8 +54,8 @@ class Check:
         experts and turns."""
         def idle(ranks, experts):
             runs = [self.bench(ranks, 0, "int8", "--experts", experts,
-                               "--fetch-tokens", -1, "--iters", 300)[0]
-                    for _ in range(3)]
+                               "--fetch-tokens", -1, "--iters", 1000)[0]
+                    for _ in range(5)]
             return [statistics.median(run[f"{phase}_us"]["p50"]
                                       for run in runs) for phase in PHASES]
         few, many = idle(2, 256), idle(2, 4096)

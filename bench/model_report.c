@@ -57,24 +57,32 @@ static void print_job(FILE *stream, const struct model *model)
 			model->remote_rows_per_token);
 }
 
+/* As they would be given; those that are 0 take no time. */
 static void print_constants(FILE *stream, const struct model *model)
 {
-	for (size_t i = 0; i < model_num_rows; i++)
-		if (model_rows[i].kind == OPTION_REAL)
-			fprintf(stream, "--%s %.4g ", model_rows[i].name,
-				model_constant(
-					&model->options, &model_rows[i]));
+	for (size_t i = 0; i < model_num_rows; i++) {
+		const struct option_row *row = &model_rows[i];
+
+		if (row->kind == OPTION_REAL &&
+			model_constant(&model->options, row) > 0)
+			fprintf(stream, "--%s %.4g ", row->name,
+				model_constant(&model->options, row));
+	}
 	fputs("\n\n", stream);
 }
 
 /* Two columns for each algorithm; rows of one kind. */
 static void print_heads(FILE *stream, const struct model *model)
 {
+	char head[32];
+
 	fprintf(stream, "%-14s", "us");
 	for (int a = 0; a < num_algorithms(model); a++)
-		for (int p = 0; p < MODEL_NUM_PHASES; p++)
-			fprintf(stream, " %10.4s. %-8s", algorithms[a],
+		for (int p = 0; p < MODEL_NUM_PHASES; p++) {
+			snprintf(head, sizeof(head), "%s %s", algorithms[a],
 				phases[p]);
+			fprintf(stream, " %20s", head);
+		}
 	fputc('\n', stream);
 }
 
