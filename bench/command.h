@@ -13,6 +13,7 @@ enum {
 
 /* argv[0] is the whole name, such as "shunt bench". */
 int bench_command(int argc, char **argv);
+int model_command(int argc, char **argv);
 int run_command(int argc, char **argv);
 int doctor_command(int argc, char **argv);
 

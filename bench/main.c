@@ -16,6 +16,8 @@ struct command {
 static const struct command commands[] = {
 	{"bench", "shunt bench", bench_command,
 		"time dispatch and combine against this machine's copy speed"},
+	{"model", "shunt model", model_command,
+		"predict dispatch and combine for many hosts"},
 	{"run", "shunt run", run_command, "start a program on N local ranks"},
 	{"doctor", "shunt doctor", doctor_command,
 		"look whether this machine serves Shunt, and what to do"},

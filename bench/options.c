@@ -11,7 +11,7 @@
 #define KEY_FIRST 256
 #define KEY_HOSTS 1024
 
-static const struct options defaults = {
+const struct options options_defaults = {
 	.num_ranks = 4,
 	.num_tp = 1,
 	.num_tokens = 128,
@@ -39,12 +39,14 @@ bool option_is_default(
 		[OPTION_FLAG] = sizeof(bool),
 		[OPTION_NUMBER] = sizeof(int64_t),
 		[OPTION_SHARE] = sizeof(double),
+		[OPTION_REAL] = sizeof(double),
 		[OPTION_CHOICE] = sizeof(int),
 		[OPTION_TEXT] = sizeof(const char *),
 	};
 
 	return !memcmp((const char *)options + row->offset,
-		(const char *)&defaults + row->offset, sizes[row->kind]);
+		(const char *)&options_defaults + row->offset,
+		sizes[row->kind]);
 }
 
 /* ---- values ----------------------------------------------------------- */
@@ -108,7 +110,19 @@ static void parse_text(struct argp_state *state, const struct option_row *row,
 		argp_error(state, "--%s %s", row->name, error);
 }
 
-static void parse_row(
+static void parse_real(struct argp_state *state, const struct option_row *row,
+	const char *value, void *field)
+{
+	char *end;
+	double real = strtod(value, &end);
+
+	if (end == value || *end || !(real >= 0 && real <= OPTION_REAL_MOST))
+		argp_error(state, "--%s '%s': must be a number in 0 .. %g",
+			row->name, value, OPTION_REAL_MOST);
+	memcpy(field, &real, sizeof(real));
+}
+
+void option_parse(
 	struct argp_state *state, const struct option_row *row, char *value)
 {
 	void *field = (char *)state->input + row->offset;
@@ -123,6 +137,9 @@ static void parse_row(
 		return;
 	case OPTION_SHARE:
 		parse_share(state, row, value, field);
+		return;
+	case OPTION_REAL:
+		parse_real(state, row, value, field);
 		return;
 	case OPTION_CHOICE:
 		parse_choice(state, row, value, field);
@@ -146,7 +163,7 @@ static error_t parse_named(struct argp_state *state, int key, char *value)
 {
 	for (size_t i = 0; i < options_num_rows; i++)
 		if (key_of(i) == key) {
-			parse_row(state, &options_rows[i], value);
+			option_parse(state, &options_rows[i], value);
 			return 0;
 		}
 	return ARGP_ERR_UNKNOWN;
@@ -207,7 +224,7 @@ void options_init(struct options *options, int argc, char **argv)
 		perror("shunt bench");
 		exit(COMMAND_FAILED);
 	}
-	*options = defaults;
+	*options = options_defaults;
 	fill_table(table);
 	argp.options = table;
 	argp_err_exit_status = COMMAND_USAGE;

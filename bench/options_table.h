@@ -1,5 +1,6 @@
 /* The list of options: what each is called, takes and sets. Parser, --help,
- * the table's headline and the JSON parameters are all made from it. */
+ * the table's headline and the JSON parameters are all made from it; `shunt
+ * model` takes some of its rows. */
 #ifndef BENCH_OPTIONS_TABLE_H
 #define BENCH_OPTIONS_TABLE_H
 
@@ -34,11 +35,14 @@ const char *option_value_name(const struct option_choice *choice, int number);
 void option_list_values(
 	const struct option_choice *choice, char *list, size_t bytes);
 
+#define OPTION_REAL_MOST 1e9
+
 enum option_kind {
 	OPTION_GROUP,  /* a heading */
 	OPTION_FLAG,   /* bool */
 	OPTION_NUMBER, /* int64_t in low .. high */
 	OPTION_SHARE,  /* double in 0 .. 1 */
+	OPTION_REAL,   /* double in 0 .. OPTION_REAL_MOST */
 	OPTION_CHOICE, /* int */
 	OPTION_TEXT    /* const char *, and `parse` if that is not all */
 };
@@ -59,6 +63,13 @@ struct option_row {
 
 extern const struct option_row options_rows[];
 extern const size_t options_num_rows;
+extern const struct options options_defaults;
+
+/* Sets the row's field of state->input, or ends the process as argp_error()
+ * does. */
+struct argp_state;
+void option_parse(
+	struct argp_state *state, const struct option_row *row, char *value);
 
 /* True if the field is as it is without any option. */
 bool option_is_default(

@@ -30,6 +30,7 @@ static double number_of(
 	case OPTION_NUMBER:
 		return (double)*(const int64_t *)field;
 	case OPTION_SHARE:
+	case OPTION_REAL:
 		return *(const double *)field;
 	case OPTION_CHOICE:
 		return *(const int *)field;
@@ -232,7 +233,7 @@ static void name_of(const struct option_row *row, char *name, size_t bytes)
 			*name = '_';
 }
 
-static void add_parameter(
+void report_add_parameter(
 	cJSON *to, const struct options *options, const struct option_row *row)
 {
 	const char *text = text_of(options, row);
@@ -256,7 +257,7 @@ static void add_parameters(cJSON *root, const struct options *options)
 	for (size_t i = 0; i < options_num_rows; i++)
 		if (options_rows[i].kind != OPTION_GROUP &&
 			!options_rows[i].aside)
-			add_parameter(to, options, &options_rows[i]);
+			report_add_parameter(to, options, &options_rows[i]);
 	cJSON_AddStringToObject(to, "routing_set", options->routing.set);
 }
 

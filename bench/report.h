@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include <cjson/cJSON.h>
+
+#include "options_table.h"
 #include "peers.h"
 #include "results.h"
 
@@ -16,5 +19,9 @@ void report_table(FILE *stream, const struct bench *bench,
  * with errno set. */
 bool report_json(FILE *stream, const struct bench *bench,
 	const struct results *results, const struct peers *peers);
+
+/* Adds an option under its own name, with _ for -. */
+void report_add_parameter(
+	cJSON *to, const struct options *options, const struct option_row *row);
 
 #endif

@@ -20,8 +20,7 @@ static int refuse(enum shunt_status status)
 	return COMMAND_USAGE;
 }
 
-/* Bytes of an expert's row on its way home, with its scales. */
-static int64_t home_bytes(const struct options *options)
+int64_t setup_home_bytes(const struct options *options)
 {
 	int64_t hidden = options->hidden;
 
@@ -60,7 +59,7 @@ static int set_plan(struct bench *bench)
 		.row_bytes = sizes.row_bytes,
 		.scale_bytes = sizes.scales_per_row * sizes.scale_bytes +
 			       (sizes.has_row_scales ? 4 : 0),
-		.home_bytes = home_bytes(options),
+		.home_bytes = setup_home_bytes(options),
 		.one_home = options->combine_quant != SHUNT_COMBINE_QUANT_NONE,
 		.alignment = options->alignment,
 		.own_first = !options->tp_rank_order,

@@ -12,4 +12,7 @@ void setup_undo(struct bench *bench);
 /* Says that memory for `what` is out, by errno. Returns an exit status. */
 int setup_fail_memory(const char *what);
 
+/* Bytes of an expert's row on its way home, with its scales. */
+int64_t setup_home_bytes(const struct options *options);
+
 #endif
