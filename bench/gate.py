@@ -26,6 +26,7 @@ Exit status: 0 all within their limits, or it cannot be told (a line with
 """
 import argparse
 import json
+import math
 import os
 import pathlib
 import resource
@@ -60,15 +61,21 @@ def read_table(path):
             continue
         try:
             if words[0] == "case":
+                if words[1] in cases:
+                    raise ValueError
                 cases[words[1]] = (int(words[2]), words[3:])
             elif words[0] == "check" and 4 <= len(words) <= 5:
                 held = float(words[4]) if len(words) == 5 else None
+                if not all(map(math.isfinite, map(float, words[3:]))):
+                    raise ValueError
                 checks.append((words[1], words[2], float(words[3]), held))
             else:
                 raise ValueError
         except (ValueError, IndexError):
             raise Broken(f"{path}:{number}: neither a case nor a check: "
                          f"{line}") from None
+    if not checks:
+        raise Broken(f"{path} has no check")
     for name, measure, _, _ in checks:
         for needed in {name, measure.partition(":")[2] or name}:
             if needed not in cases:
@@ -129,8 +136,17 @@ def yardstick(measure, run):
             run[f"{phase}_floor_best_us"])
 
 
-def why_case_is_noisy(measure, runs):
-    """How far the yardsticks of a case's runs are apart."""
+def why_case_is_noisy(measure, name, runs):
+    """How far the yardsticks of a check's cases are apart."""
+    other = measure.partition(":")[2]
+    for case in filter(None, (name, other)):
+        why = why_runs_are_noisy(measure, runs[case])
+        if why:
+            return why
+    return None
+
+
+def why_runs_are_noisy(measure, runs):
     names, medians, bests = zip(*(yardstick(measure, run) for run in runs))
     inside = statistics.median(
         median / best for median, best in zip(medians, bests))
@@ -215,7 +231,7 @@ def judge(checks, runs, shares):
         value = statistics.median(values_of(measure, runs, name))
         limit = SLACK * (target if held is None else held)
         verdict = "ok" if value <= limit else "OVER"
-        noise = machine or why_case_is_noisy(measure, runs[name])
+        noise = machine or why_case_is_noisy(measure, name, runs)
         if verdict == "OVER" and noise:
             verdict = f"skipped: {noise}"
         rows.append((name, measure, value, target, limit, verdict))

@@ -11,10 +11,10 @@
 static const char *const good[] = {"ranks", "tokens", "hidden", "topk",
 	"experts", "dtype", "quant", "expert-dtype", "out-dtype", "routing",
 	"seed", "repeat", "special-share", "iters", "warmup", "launch",
-	"transport", "algorithm", "y", "depth", "worst-rows", "weights", "ids",
-	"prefix-nums", "split", "feed", "check", "stats", "prometheus",
-	"performance-info", "peers", "peer-rounds", "peer-seconds", "json",
-	"quiet"};
+	"transport", "algorithm", "y", "depth", "fetch-tokens", "worst-rows",
+	"weights", "ids", "prefix-nums", "split", "feed", "check", "stats",
+	"prometheus", "performance-info", "peers", "peer-rounds",
+	"peer-seconds", "json", "quiet"};
 
 static bool fail(char error[ROUTING_ERROR], const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

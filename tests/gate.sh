@@ -102,6 +102,14 @@ check b dispatch/floor 1.2"
 	judged 1 "REGRESSION: b dispatch/floor"
 	a_run b.0 190 100 70
 	judged 0 "floor varied by 1.43"
+	a_run b.0 100 100 95
+	a_run b.1 100 400 390
+	a_run a.0 300 100 95
+	a_run a.1 300 100 95
+	table <<<"case a 2 --ranks 2
+case b 2 --ranks 2
+check a dispatch/floor:b 0.5"
+	judged 0 "floor varied by 4.00"
 	SIGNAL=0.1 a_run a.0 300 150 145
 	SIGNAL=0.1 a_run a.1 300 150 145
 	table <<<"case a 3 --ranks 2
@@ -145,6 +153,17 @@ a_wrong_table_or_folder_is_told() {
 	table <<<"case a 1
 check a dispatch/speed 1"
 	judged 2 "'dispatch/speed' is no measure"
+	table <<<"case a 3 --ranks 2
+check a dispatch/floor inf"
+	judged 2 "neither a case nor a check"
+	table <<<"case a 3 --ranks 2
+case a 3 --ranks 4
+check a dispatch/floor 1"
+	judged 2 "neither a case nor a check"
+	table <<<"# nothing"
+	judged 2 "has no check"
+	table <<<"case a 3 --ranks 2
+check a dispatch/floor 1.2"
 	rm "$work"/runs/a.*
 	judged 2 "has no run of a"
 }

@@ -187,7 +187,8 @@ SHUNT_EXPORT enum shunt_status shunt_dispatch_finish(struct shunt_handle handle,
 
 /*
  * Fills rows[extent_rows] with a pointer to each received row, in any layout;
- * padding points to zeros. Valid as long as the outputs of the dispatch.
+ * padding points to zeros, but the unwritten padding of PADDED without zero_tail
+ * to whatever lies there. Valid as long as the outputs of the dispatch.
  * Errors: NULL_ARGUMENT, STATE (the dispatch is not finished); PEER_FAULT (a
  * peer's reference leads outside of what it sent).
  */

@@ -157,8 +157,9 @@ struct shunt_exchange_config {
 	/* Steps in which no rank has more tokens are sent in one phase instead
 	 * of two: rows are kept by their sender, and fetched. Faster for few
 	 * tokens; same results. -1: never; 0: as many tokens as make 512 KiB
-	 * of rows, at most 128, and none with more than 64 ranks. Takes memory for
-	 * so many rows. Not used with a TP group, elastic, INDEXED, or scales
+	 * of rows, at most 128, and none with more than 64 ranks; up to
+	 * 2147483647. Takes memory for so many rows, and for the places of so
+	 * many tokens of each rank. Not used with a TP group, elastic, INDEXED, or scales
 	 * per expert. */
 	int64_t fetch_tokens;
 };

@@ -27,7 +27,7 @@ struct shunt_stats {
 	int64_t dropped_choices; /* bad ids, with SHUNT_BAD_ID_DROP */
 	int64_t dispatch_nan_elements, dispatch_inf_elements;
 	int64_t combine_nan_elements, combine_inf_elements;
-	int64_t dispatch_bytes;   /* of rows and scales written by dispatch */
+	int64_t dispatch_bytes;   /* of rows sent, and their scales */
 	int64_t combine_bytes;    /* of experts' rows read by combine */
 	int64_t dispatch_wait_ns; /* that calls waited for other ranks */
 	int64_t combine_wait_ns;

@@ -213,12 +213,13 @@ static void drain(struct step *step, enum signal_code refusal)
 }
 
 /* Waits until all ranks are through with the slot's last step: they are when
- * they have ended its dispatch, because they have copied its counts before.
- * Costs a look, except after a refused step. */
+ * they have ended its dispatch, because they have copied its counts, and fetched
+ * what was offered, before. Costs a look, except after a refused step, and after
+ * a fetched one that was not combined. */
 static enum shunt_status drain_slot(
 	struct shunt_exchange *exchange, struct step *step, int64_t span_ns)
 {
-	const char *what = "the end of a refused step";
+	const char *what = "the end of the slot's last step";
 	enum shunt_status status = SHUNT_OK;
 
 	if (step->state == STEP_DRAINING)
