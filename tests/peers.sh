@@ -3,56 +3,12 @@
 # behind. A stand-in for mpirun plays peers of any kind, so that no MPI is
 # needed; where the real peers are built, they are run too.
 # Usage: peers.sh SHUNT [TEST...]
-set -u
-
-shunt=$(realpath "${1:?usage: peers.sh SHUNT [TEST...]}")
-shift
+# shellcheck source=tests/support/program.sh
+. "$(dirname "$0")/support/program.sh"
+shunt=$(realpath "$shunt")
 built=$(dirname "$shunt")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
 small=(--ranks 2 --tokens 5 --hidden 64 --topk 2 --experts 8 --iters 3
 	--warmup 1 --peers --peer-rounds 2 --peer-seconds 20)
-
-fail() {
-	echo "FAILED: ${FUNCNAME[1]}: $*" >&2
-	failures=$((failures + 1))
-}
-
-# expect STATUS COMMAND...: runs it, output in $work/out and $work/err.
-expect() {
-	local want=$1 got
-	shift
-	"$@" >"$work/out" 2>"$work/err" </dev/null
-	got=$?
-	[ "$got" = "$want" ] && return
-	echo "FAILED: ${FUNCNAME[1]}: '$*' gave $got, not $want" >&2
-	cat "$work/err" >&2
-	failures=$((failures + 1))
-}
-
-says() { # FILE TEXT
-	grep -qF -e "$2" "$work/$1" ||
-		fail "'$2' is not in $1: $(head -c 600 "$work/$1")"
-}
-
-all_gone() { # FILE with pids
-	local pid
-	[ -f "$1" ] || return 1
-	while read -r pid; do
-		! kill -0 "$pid" 2>/dev/null || return 1
-	done <"$1"
-}
-
-# Waits up to 20 s until a command is true.
-wait_until() {
-	local i
-	for ((i = 0; i < 200; i++)); do
-		"$@" && return 0
-		sleep 0.1
-	done
-	return 1
-}
 
 # ---- stand-ins -----------------------------------------------------------
 
@@ -322,25 +278,16 @@ real_peers_equal_the_reference_in_every_routing() {
 
 # --------------------------------------------------------------------------
 
-all_tests=(
-	what_peers_cannot_do_is_refused_by_name
-	peers_that_are_not_built_are_an_error_with_the_remedy
-	a_launcher_that_is_missing_is_an_error_with_the_remedy
-	ratios_are_those_of_the_fastest_peer
-	a_result_that_is_not_what_was_asked_for_is_refused
-	a_peer_that_fails_is_named_with_what_it_said
-	peers_are_given_our_routing
-	a_peer_that_hangs_is_ended_with_all_it_started
-	nothing_outlives_a_bench_that_is_ended
-	real_peers_equal_the_reference_in_every_routing
-)
-
-[ $# -gt 0 ] || set -- "${all_tests[@]}"
 set_the_stage
-for name in "$@"; do
-	before=$failures
-	$name
-	[ $failures = "$before" ] && echo "ok $name"
-done
-[ $failures = 0 ] || echo "$failures failures" >&2
-[ $failures = 0 ]
+run_tests \
+	what_peers_cannot_do_is_refused_by_name \
+	peers_that_are_not_built_are_an_error_with_the_remedy \
+	a_launcher_that_is_missing_is_an_error_with_the_remedy \
+	ratios_are_those_of_the_fastest_peer \
+	a_result_that_is_not_what_was_asked_for_is_refused \
+	a_peer_that_fails_is_named_with_what_it_said \
+	peers_are_given_our_routing \
+	a_peer_that_hangs_is_ended_with_all_it_started \
+	nothing_outlives_a_bench_that_is_ended \
+	real_peers_equal_the_reference_in_every_routing \
+	-- "$@"
