@@ -1,6 +1,4 @@
 /* A prediction as a table for people, and as JSON for programs. */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
@@ -249,14 +247,5 @@ static cJSON *make_json(const struct model *model)
 
 bool model_json(FILE *stream, const struct model *model)
 {
-	cJSON *root = make_json(model);
-	char *text = cJSON_Print(root);
-	bool written =
-		text && fprintf(stream, "%s\n", text) > 0 && !fflush(stream);
-
-	if (!text)
-		errno = ENOMEM;
-	free(text);
-	cJSON_Delete(root);
-	return written;
+	return report_print(stream, make_json(model));
 }

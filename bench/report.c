@@ -384,10 +384,8 @@ static cJSON *make_json(const struct bench *bench,
 	return root;
 }
 
-bool report_json(FILE *stream, const struct bench *bench,
-	const struct results *results, const struct peers *peers)
+bool report_print(FILE *stream, cJSON *root)
 {
-	cJSON *root = make_json(bench, results, peers);
 	char *text = cJSON_Print(root);
 	bool written =
 		text && fprintf(stream, "%s\n", text) > 0 && !fflush(stream);
@@ -397,4 +395,10 @@ bool report_json(FILE *stream, const struct bench *bench,
 	free(text);
 	cJSON_Delete(root);
 	return written;
+}
+
+bool report_json(FILE *stream, const struct bench *bench,
+	const struct results *results, const struct peers *peers)
+{
+	return report_print(stream, make_json(bench, results, peers));
 }

@@ -20,6 +20,9 @@ void report_table(FILE *stream, const struct bench *bench,
 bool report_json(FILE *stream, const struct bench *bench,
 	const struct results *results, const struct peers *peers);
 
+/* Prints `root`, and deletes it. False with errno set. */
+bool report_print(FILE *stream, cJSON *root);
+
 /* Adds an option under its own name, with _ for -. */
 void report_add_parameter(
 	cJSON *to, const struct options *options, const struct option_row *row);
