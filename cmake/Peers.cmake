@@ -3,6 +3,7 @@
 # program of his own, for this machine. Nothing else needs them.
 file(GLOB peer_sources CONFIGURE_DEPENDS
 	${PROJECT_SOURCE_DIR}/bench/peers/*.c)
+list(APPEND peer_sources ${PROJECT_SOURCE_DIR}/bench/stats.c)
 file(GLOB peer_headers CONFIGURE_DEPENDS
 	${PROJECT_SOURCE_DIR}/bench/peers/*.h)
 
@@ -22,6 +23,7 @@ foreach(mpi IN ITEMS openmpi mpich)
 			${peer_sources} -lm
 		DEPENDS ${peer_sources} ${peer_headers}
 			${PROJECT_SOURCE_DIR}/bench/random.h
+			${PROJECT_SOURCE_DIR}/bench/stats.h
 		COMMENT "Compiling the peer for ${mpi}" VERBATIM)
 	list(APPEND peer_programs ${program})
 endforeach()

@@ -18,6 +18,7 @@
 #include "check.h"
 #include "inputs.h"
 #include "memory.h"
+#include "stats.h"
 #include "step.h"
 
 static const char *const variants[] = {
@@ -237,27 +238,12 @@ static void run_checked_steps(struct peer *peer)
 
 /* ---- the result ------------------------------------------------------- */
 
-static int by_value(const void *left, const void *right)
-{
-	int64_t a = *(const int64_t *)left;
-	int64_t b = *(const int64_t *)right;
-
-	return (a > b) - (a < b);
-}
-
-static double percentile(const int64_t *sorted, int64_t num, int64_t percent)
-{
-	int64_t place = (num * percent + 99) / 100;
-
-	return (double)sorted[place > 0 ? place - 1 : 0] / 1000;
-}
-
 static void print_times(const char *name, int64_t *times, int64_t num)
 {
-	qsort(times, (size_t)num, sizeof(times[0]), by_value);
+	struct stats stats = stats_of(times, num);
+
 	printf(", \"%s_us\": {\"best\": %.3f, \"p50\": %.3f, \"p99\": %.3f}",
-		name, percentile(times, num, 0), percentile(times, num, 50),
-		percentile(times, num, 99));
+		name, stats.best, stats.p50, stats.p99);
 }
 
 /* The library's name and version: the first line, without what JSON or a
