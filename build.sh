@@ -60,7 +60,8 @@ step() {
 # or a run-time library of clang, and the package that has it.
 needs_build=(cc:gcc header=stdio.h:libc6-dev make:make cmake:cmake
 	pkg-config:pkg-config dpkg-source:dpkg-dev lib=libsodium:libsodium-dev
-	lib=libcjson:libcjson-dev)
+	lib=libcjson:libcjson-dev lib=libibverbs:libibverbs-dev
+	lib=librdmacm:librdmacm-dev)
 needs_test=(lib=cmocka:libcmocka-dev python3:python3 c++:g++
 	clang-format:clang-format clang-tidy:clang-tidy
 	run-clang-tidy:clang-tidy)

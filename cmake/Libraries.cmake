@@ -16,7 +16,8 @@ set_target_properties(shunt PROPERTIES
 	LINK_DEPENDS ${map}
 	LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 target_include_directories(shunt INTERFACE ${public_include})
-target_link_libraries(shunt PRIVATE PkgConfig::SODIUM shunt_jemalloc)
+target_link_libraries(shunt PRIVATE
+	PkgConfig::SODIUM PkgConfig::VERBS shunt_jemalloc)
 # nodelete: jemalloc's thread exit handlers outlive a dlclose.
 target_link_options(shunt PRIVATE
 	-Wl,--version-script=${map}
@@ -34,4 +35,4 @@ target_include_directories(shunt_internal INTERFACE
 	${PROJECT_SOURCE_DIR}/src
 	${PROJECT_SOURCE_DIR})
 target_link_libraries(shunt_internal INTERFACE
-	PkgConfig::SODIUM shunt_jemalloc)
+	PkgConfig::SODIUM PkgConfig::VERBS shunt_jemalloc)

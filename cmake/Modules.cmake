@@ -31,7 +31,7 @@ function(shunt_module name folder)
 	add_library(shunt_${name} OBJECT ${sources})
 	target_include_directories(shunt_${name} PRIVATE ${includes})
 	target_link_libraries(shunt_${name} PRIVATE
-		PkgConfig::SODIUM shunt_jemalloc)
+		PkgConfig::SODIUM PkgConfig::VERBS shunt_jemalloc)
 	if(name MATCHES "^(quant|dispatch|combine)$")
 		target_compile_options(shunt_${name} PRIVATE
 			$<$<CONFIG:Release>:-O3>)
