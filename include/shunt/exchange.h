@@ -28,11 +28,18 @@ enum shunt_layout {
 	SHUNT_LAYOUT_INDEXED
 };
 
-/* How bytes travel. */
+/* How bytes travel between hosts; on one host all are the same. */
 enum shunt_algorithm {
-	SHUNT_ALGORITHM_AUTO = 0, /* on one host: fullmesh */
-	SHUNT_ALGORITHM_FULLMESH, /* every rank writes to every rank */
-	SHUNT_ALGORITHM_HIERARCHY /* not in this version: UNSUPPORTED */
+	/* Chosen for dispatch and for combine, by hosts, sizes and how many
+	 * hosts a token is expected to go to; shunt_exchange_info_get() and the
+	 * log say which and why. */
+	SHUNT_ALGORITHM_AUTO = 0,
+	/* A token goes to each rank that has one of its experts; the experts'
+	 * rows come back one by one. */
+	SHUNT_ALGORITHM_FULLMESH,
+	/* A token goes to a host once, where its ranks share it; its rows are
+	 * added up there, and one comes back (see exact_sums). */
+	SHUNT_ALGORITHM_HIERARCHY
 };
 
 /* What an expert id that nobody has does. */
@@ -160,8 +167,15 @@ struct shunt_exchange_config {
 	 * of rows, at most 128, and none with more than 64 ranks; up to
 	 * 2147483647. Takes memory for so many rows, and for the places of so
 	 * many tokens of each rank. Not used with a TP group, elastic, INDEXED, or scales
-	 * per expert. */
+	 * per expert; where ranks are on several hosts all steps go that way. */
 	int64_t fetch_tokens;
+	/*
+	 * Combine gives the bits of one host wherever ranks are: rows come back
+	 * one by one, whatever the algorithm. Else the hierarchical combine adds
+	 * up the rows of each other host first, which may change the last bits:
+	 * docs/numerics.md, "Sums over hosts".
+	 */
+	bool exact_sums;
 };
 #define SHUNT_EXCHANGE_CONFIG_INIT SHUNT_INIT(struct shunt_exchange_config)
 
@@ -173,6 +187,9 @@ struct shunt_exchange_sizes {
 	int64_t recv_rows;         /* A in force: row capacity of expand_x */
 	uint64_t window_bytes;     /* reachable by peers, all steps in flight */
 	uint64_t private_bytes;    /* what this rank alone has */
+	/* Given: ranks 0 .. n - 1 are on one host, the next n on another, and so
+	 * on, with TP each EP group alike; 0: all are on one. */
+	int32_t ranks_per_host;
 };
 #define SHUNT_EXCHANGE_SIZES_INIT SHUNT_INIT(struct shunt_exchange_sizes)
 
@@ -208,6 +225,23 @@ SHUNT_EXPORT enum shunt_status shunt_exchange_query(
 SHUNT_EXPORT enum shunt_status shunt_exchange_create(struct shunt_world *world,
 	struct shunt_group *group, const struct shunt_exchange_config *config,
 	struct shunt_exchange **exchange);
+
+/* How an exchange travels between hosts. */
+struct shunt_exchange_info {
+	size_t struct_size;
+	int32_t num_hosts;
+	int32_t host;                  /* of this rank, 0 .. num_hosts - 1 */
+	enum shunt_algorithm dispatch; /* FULLMESH or HIERARCHY */
+	enum shunt_algorithm combine;
+	bool adds_partial_sums; /* combine adds up rows of a host first */
+	char why[256];          /* in words */
+};
+#define SHUNT_EXCHANGE_INFO_INIT SHUNT_INIT(struct shunt_exchange_info)
+
+/* Fills *info. Local. Errors: NULL_ARGUMENT, VERSION. */
+SHUNT_EXPORT enum shunt_status shunt_exchange_info_get(
+	const struct shunt_exchange *exchange,
+	struct shunt_exchange_info *info);
 
 /*
  * Moves all steps in flight along as far as they go now, and returns: what the

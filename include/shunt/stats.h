@@ -36,6 +36,13 @@ struct shunt_stats {
 	 * room for `expert_capacity`; less than L is INVALID. */
 	int64_t *expert_rows;
 	int64_t expert_capacity;
+	/* Sent to other hosts: rows with all that goes with them, experts' rows
+	 * and partial sums, and how many requests these took. */
+	int64_t dispatch_wire_bytes, dispatch_wire_requests;
+	int64_t combine_wire_bytes, combine_wire_requests;
+	/* What dispatch would have sent there at least: a row and its scales
+	 * once for each other host that a token goes to. */
+	int64_t ideal_wire_bytes;
 };
 #define SHUNT_STATS_INIT SHUNT_INIT(struct shunt_stats)
 

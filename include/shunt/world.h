@@ -48,6 +48,49 @@ struct shunt_world_config {
 	 * memory is taken as exchanges and allocations need it.
 	 */
 	uint64_t segment_bytes;
+	/*
+	 * Which ranks are on one host, where they share memory: those with the
+	 * same text. NULL: from SHUNT_HOST_ID, else what the kernel tells (one
+	 * boot, one network namespace). Only needed to make one machine look
+	 * like several.
+	 */
+	const char *host_id;
+
+	/*
+	 * RDMA, for ranks on other hosts. All may be left 0 or NULL, and are
+	 * then taken from the environment variable named behind them, if it is
+	 * set. Without hosts to reach nothing of it matters.
+	 */
+	/* Devices, "mlx5_0" or "mlx5_0,mlx5_1": several share the bytes. NULL:
+	 * that of the address. SHUNT_RDMA_DEVICE */
+	const char *rdma_device;
+	/* Address to be reached at: of this network interface ("ib0",
+	 * SHUNT_RDMA_INTERFACE), or this one (IPv4 or IPv6,
+	 * SHUNT_RDMA_ADDRESS). Both NULL: the one that reached the rendezvous,
+	 * if a device has it, else the first that a device has. */
+	const char *rdma_interface;
+	const char *rdma_address;
+	/* Port of the device, from 1 on; 0: the first active one.
+	 * SHUNT_RDMA_PORT */
+	int32_t rdma_port;
+	/* GID index plus 1; 0: the kernel's choice. SHUNT_RDMA_GID_INDEX has the
+	 * index itself. */
+	int32_t rdma_gid;
+	/* Service level plus 1 (SHUNT_RDMA_SERVICE_LEVEL: itself, 0 .. 15), and
+	 * traffic class plus 1 (SHUNT_RDMA_TRAFFIC_CLASS: itself, 0 .. 255); 0:
+	 * the kernel's choice. */
+	int32_t rdma_service_level;
+	int32_t rdma_traffic_class;
+	/* Queue pairs per peer, at least one per device, at most 16; 0: one per
+	 * device. SHUNT_RDMA_LANES */
+	int32_t rdma_lanes;
+	/* An unanswered packet is sent again after 4.096 us * 2^n, six times;
+	 * n = 1 .. 31; 0: 14, which finds a dead host in about 0.5 s.
+	 * SHUNT_RDMA_ACK_TIMEOUT */
+	int32_t rdma_ack_timeout;
+	/* Requests in flight per queue pair, 4 .. 32768; 0: 256, or what the
+	 * device allows. SHUNT_RDMA_QUEUE_DEPTH */
+	int32_t rdma_queue_depth;
 };
 #define SHUNT_WORLD_CONFIG_INIT SHUNT_INIT(struct shunt_world_config)
 
@@ -66,8 +109,8 @@ struct shunt_world_config {
  * Errors: INVALID, NULL_ARGUMENT; TIMEOUT (the message and
  * shunt_error_ranks() name the ranks that did not come); VERSION and
  * MISMATCH (ranks of another version or with other num_ranks);
- * NO_MEMORY; SYSTEM; UNSUPPORTED (a rank on another host: that needs RDMA,
- * which this version has not).
+ * NO_MEMORY (also of memory that may be locked, with its limit); SYSTEM;
+ * UNSUPPORTED (a rank on another host, and no RDMA device here: names it).
  */
 SHUNT_EXPORT enum shunt_status shunt_world_create(
 	const struct shunt_world_config *config, struct shunt_world **world);
@@ -84,6 +127,18 @@ SHUNT_EXPORT int32_t shunt_world_rank(const struct shunt_world *world);
 
 /* Number of ranks in the job; -1 if `world` is NULL. */
 SHUNT_EXPORT int32_t shunt_world_size(const struct shunt_world *world);
+
+/*
+ * The number of the host that `rank` is on, from 0 in the order of their first
+ * ranks; -1 if there is no such rank or `world` is NULL.
+ */
+SHUNT_EXPORT int32_t shunt_world_host(
+	const struct shunt_world *world, int32_t rank);
+
+/* How `rank` is reached: "self", "threads" (of this process), "shm" (this
+ * host) or "verbs" (RDMA); NULL as above. */
+SHUNT_EXPORT const char *shunt_world_transport(
+	const struct shunt_world *world, int32_t rank);
 
 /*
  * Which ranks are known to be lost, looked up now: lost[r] (num_ranks
