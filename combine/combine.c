@@ -5,11 +5,13 @@
  *	feeding   rows come expert by expert; a done word tells of each expert
  *	RESULTS   all rows can be read; with TP: summed over the TP group, and
  *	TRAVEL    the sums can be read
+ *	SUMS      with sums by host: those of other hosts have come
  *	          tokens are summed
  *	READ      if this rank's y is read where it is: all have done so
  *
- * args.c checks, rows.c takes rows in, reach.c finds those of others, tokens.c
- * and terms.c sum them, early.c some of them before RESULTS of all.
+ * args.c checks, rows.c takes rows in, home.c sends them to other hosts, reach.c
+ * finds those of others, tokens.c and terms.c sum them, early.c some of them before
+ * RESULTS of all, host_sums.c what is summed by host.
  */
 #include <string.h>
 
@@ -18,6 +20,8 @@
 #include "base/error.h"
 #include "combine/args.h"
 #include "combine/early.h"
+#include "combine/home.h"
+#include "combine/host_sums.h"
 #include "combine/reach.h"
 #include "combine/rows.h"
 #include "combine/tokens.h"
@@ -69,18 +73,57 @@ static void sum_up(
 		step->state = STEP_COMBINED;
 }
 
+/* The same, and tells those whose y was read in place. With TP that is over
+ * before. */
+static void sum_up_and_tell(struct shunt_exchange *exchange, struct step *step)
+{
+	bool in_place = step->any_announced && !has_tp(exchange);
+
+	sum_up(exchange, step, in_place);
+	if (step->state != STEP_FAILED && in_place)
+		step_signal(exchange, step, PHASE_READ, SIGNAL_OK);
+}
+
+/* Waits for the sums that other hosts have made. */
+static void advance_sums(struct shunt_exchange *exchange, struct step *step)
+{
+	if (step_collect(exchange, step, exchange_note))
+		sum_up_and_tell(exchange, step);
+}
+
+/* All rows of this host can be read, and those of others that come one by one. */
+static void rows_are_here(struct shunt_exchange *exchange, struct step *step)
+{
+	if (!exchange_shape(exchange)->sums_by_host) {
+		sum_up_and_tell(exchange, step);
+		return;
+	}
+	host_sums_send(exchange, step);
+	if (step->any_announced && !has_tp(exchange) &&
+		!reach_recheck(exchange, step, 0, 1))
+		return;
+	step_signal(exchange, step, PHASE_SUMS, SIGNAL_OK);
+	step_await(step, PHASE_SUMS, advance_sums);
+	advance_sums(exchange, step);
+}
+
 /* With TP: waits for the sums of the own EP group. */
 static void advance_travel(struct shunt_exchange *exchange, struct step *step)
 {
 	if (!step_collect(exchange, step, exchange_note))
 		return;
 	reach_locate_travel(exchange, step);
-	sum_up(exchange, step, false);
+	rows_are_here(exchange, step);
+}
+
+/* Experts' rows go to other hosts one by one. */
+static bool rows_go_home(const struct shape *shape)
+{
+	return shape->hosts && !shape->sums_by_host;
 }
 
 /* With TP: own rows of the own EP group, summed over the TP group. */
-static bool reduce(
-	struct shunt_exchange *exchange, struct step *step, bool recheck)
+static bool reduce(struct shunt_exchange *exchange, struct step *step)
 {
 	const struct view *view = step->view;
 	int64_t from = clock_now();
@@ -89,31 +132,29 @@ static bool reduce(
 		return false;
 	rows_reduce(exchange, step);
 	exchange->work_ns += clock_now() - from;
-	return !recheck ||
-	       reach_recheck(exchange, step, view->rank, view->num_ranks);
+	if (step->any_announced &&
+		!reach_recheck(exchange, step, view->rank, view->num_ranks))
+		return false;
+	return !rows_go_home(exchange_shape(exchange)) ||
+	       home_send_rows(exchange, step);
 }
 
 /* Waits for the results of every rank. */
 static void advance_results(struct shunt_exchange *exchange, struct step *step)
 {
-	bool any_announced;
-
 	if (!step_collect(exchange, step, exchange_note) ||
-		!reach_agree(exchange, step, &any_announced))
+		!reach_agree(exchange, step, &step->any_announced))
 		return;
-	if (has_tp(exchange)) {
-		if (!reduce(exchange, step, any_announced))
-			return;
-		step_signal(exchange, step, PHASE_TRAVEL, SIGNAL_OK);
-		step_await(step, PHASE_TRAVEL, advance_travel);
-	} else {
-		if (!reach_locate_rows(exchange, step))
-			return;
-		sum_up(exchange, step, any_announced);
-		if (step->state == STEP_FAILED)
-			return;
+	if (!has_tp(exchange)) {
+		if (reach_locate_rows(exchange, step))
+			rows_are_here(exchange, step);
+		return;
 	}
-	if (any_announced)
+	if (!reduce(exchange, step))
+		return;
+	step_signal(exchange, step, PHASE_TRAVEL, SIGNAL_OK);
+	step_await(step, PHASE_TRAVEL, advance_travel);
+	if (step->any_announced)
 		step_signal(exchange, step, PHASE_READ, SIGNAL_OK);
 }
 
@@ -124,10 +165,30 @@ static void advance_fed(struct shunt_exchange *exchange, struct step *step)
 	advance_results(exchange, step);
 }
 
+/* Sends what ranks of other hosts need of this one's, but for rows of experts that
+ * were fed: those have gone. False if the step has failed. */
+static bool send_home(struct shunt_exchange *exchange, struct step *step)
+{
+	const struct shape *shape = exchange_shape(exchange);
+
+	if (!shape->hosts)
+		return true;
+	if (shape->sums_by_host)
+		host_sums_tell(exchange, step);
+	if (has_tp(exchange))
+		home_send_results(exchange, step);
+	else if (rows_go_home(shape) && !step->combine.feed)
+		return home_send_rows(exchange, step);
+	return true;
+}
+
 /* All rows of this rank are taken in. */
 static void announce(struct shunt_exchange *exchange, struct step *step)
 {
 	step->state = STEP_COMBINING;
+	step->awaited = PHASE_RESULTS;
+	if (!send_home(exchange, step))
+		return;
 	step_signal(exchange, step, PHASE_RESULTS, SIGNAL_OK);
 	step_await(step, PHASE_RESULTS,
 		step->early.is_on ? advance_fed : advance_results);
@@ -205,6 +266,9 @@ static enum shunt_status feed(struct shunt_exchange *exchange,
 	rows_feed(exchange, step, local, y,
 		dtype_row_bytes(
 			exchange->accepted.config.expert_dtype, stride));
+	if (rows_go_home(exchange_shape(exchange)) && !has_tp(exchange) &&
+		!home_send_expert(exchange, step, local))
+		return SHUNT_OK; /* its finish tells */
 	tell_fed(exchange, step, local);
 	return SHUNT_OK;
 }

@@ -110,12 +110,39 @@ static const uint8_t *place_of_note(const struct shunt_exchange *exchange,
 	return peer->ops->map(peer, offset, bytes);
 }
 
+/* Where those of member i, of another host, have come to: of a TP rank its
+ * results, else what is on its way home. */
+static struct row_place place_of_far(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t i)
+{
+	const struct shape *shape = exchange_shape(exchange);
+	const struct layout *layout = exchange_layout(exchange);
+	int32_t tp = i / step->view->num_ranks;
+	uint8_t *base;
+
+	if (tp == exchange->tp_rank)
+		return (struct row_place){
+			exchange_array(exchange, exchange->rank,
+				layout->back_off, step),
+			shape->back_bytes};
+	base = exchange_array(
+		exchange, exchange->rank, layout->tp_back_off, step);
+	return (struct row_place){
+		base + tp * layout->recv_rows * shape->result_bytes,
+		shape->result_bytes};
+}
+
 /* The rows of member i of the view are in its `results`. */
 static void locate_results(
 	struct shunt_exchange *exchange, struct step *step, int32_t i)
 {
 	int32_t rank = step->view->members[i];
 	struct row_place *place = &step->row_places[i];
+
+	if (exchange_is_far(exchange, rank)) {
+		*place = place_of_far(exchange, step, i);
+		return;
+	}
 
 	place->base = exchange_array(
 		exchange, rank, exchange->layouts[rank].results_off, step);
@@ -136,7 +163,8 @@ static bool locate_noted(struct shunt_exchange *exchange, struct step *step,
 	const uint8_t *base;
 
 	*claim = (struct y_claim){note->y_offset, note->y_pitch};
-	if (claim->offset == 0) {
+	if (claim->offset == 0 ||
+		exchange_is_far(exchange, step->view->members[i])) {
 		locate_results(exchange, step, i);
 		return true;
 	}
@@ -193,6 +221,10 @@ void reach_locate_travel(struct shunt_exchange *exchange, struct step *step)
 		int32_t rank = view->members[i];
 		struct row_place *place = &step->row_places[i];
 
+		if (exchange_is_far(exchange, rank)) {
+			*place = place_of_far(exchange, step, i);
+			continue;
+		}
 		place->base = exchange_array(exchange, rank,
 			exchange->layouts[rank].travel_off, step);
 		place->pitch = exchange_shape(exchange)->travel_bytes;

@@ -49,6 +49,30 @@ static bool is_packed_at_once(const struct shape *shape)
 	return shape->travel_bytes > 0 && shape->tp_size == 1;
 }
 
+struct row_place rows_results(
+	const struct shunt_exchange *exchange, const struct step *step)
+{
+	const struct shunt_combine_args *args = &step->combine;
+
+	if (step->y_is_announced)
+		return (struct row_place){args->y,
+			dtype_row_bytes(exchange->accepted.config.expert_dtype,
+				args->y_stride)};
+	return (struct row_place){own_results(exchange, step),
+		exchange_shape(exchange)->result_bytes};
+}
+
+struct row_place rows_place(
+	const struct shunt_exchange *exchange, const struct step *step)
+{
+	int64_t travel_bytes = exchange_shape(exchange)->travel_bytes;
+
+	if (travel_bytes > 0)
+		return (struct row_place){
+			own_travel(exchange, step), travel_bytes};
+	return rows_results(exchange, step);
+}
+
 /* ---- communication quantization ----------------------------------------- */
 
 /* `to` becomes the row, quantized, with its scales behind it. */
@@ -209,9 +233,17 @@ static void reduce_expert(
 		const struct row_place *place =
 			&step->row_places[p * view->num_ranks + view->rank];
 
+		/* Those of another host came in the order that they have
+		 * here. */
+		int32_t order = exchange_is_far(exchange,
+					view->members[p * view->num_ranks +
+						      view->rank])
+					? exchange->tp_rank
+					: p;
+
 		scratch->tp_rows[p] =
 			place->base +
-			(first + group_offset(exchange, step, unit, p)) *
+			(first + group_offset(exchange, step, unit, order)) *
 				place->pitch;
 	}
 	for (int64_t i = 0; i < rows; i++) {

@@ -26,6 +26,13 @@ void rows_take(struct shunt_exchange *exchange, struct step *step);
 void rows_feed(struct shunt_exchange *exchange, struct step *step,
 	int64_t local, const void *y, int64_t y_bytes);
 
+/* Where this rank's rows lie once they are taken in: results or the caller's y;
+ * and on their way home, where that is something else. */
+struct row_place rows_results(
+	const struct shunt_exchange *exchange, const struct step *step);
+struct row_place rows_place(
+	const struct shunt_exchange *exchange, const struct step *step);
+
 /* With TP, after reach_locate() for the own TP group: sums the rows of the own
  * EP group over the TP ranks. */
 void rows_reduce(struct shunt_exchange *exchange, struct step *step);

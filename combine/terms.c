@@ -3,17 +3,24 @@
 
 #include "base/dtype.h"
 
+const float *terms_weights(const struct step *step)
+{
+	if (!step->combine.weights && step->route->has_weights)
+		return step->route->weights;
+	return step->combine.weights;
+}
+
 void terms_init(struct terms *terms, const struct shunt_exchange *exchange,
 	const struct step *step)
 {
 	const struct shunt_exchange_config *config = &exchange->accepted.config;
 	const struct shunt_combine_args *args = &step->combine;
-	const struct route *route = step->route;
 
 	*terms = (struct terms){
 		.exchange = exchange,
 		.step = step,
-		.weights = args->weights,
+		.weights = terms_weights(step),
+		.sums_by_host = exchange_shape(exchange)->sums_by_host,
 		.places = step->row_places +
 			  exchange->tp_rank * step->view->num_ranks,
 		.kind_of_rows =
@@ -27,20 +34,33 @@ void terms_init(struct terms *terms, const struct shunt_exchange *exchange,
 		.num_places = exchange_shape(exchange)->num_sends +
 			      (args->shared_expert_x != NULL),
 	};
-	if (!terms->weights && route->has_weights)
-		terms->weights = route->weights;
+}
+
+/* Is it added up with others of another host? `rank` has the row. */
+static bool is_summed_there(const struct terms *terms, int32_t rank)
+{
+	const struct view *view = terms->step->view;
+
+	return terms->sums_by_host &&
+	       exchange_is_far(terms->exchange,
+		       view->members[terms->exchange->tp_rank *
+					     view->num_ranks +
+				     rank]);
 }
 
 /* The row of a MoE or shared expert. */
-static void get_row(struct terms *terms, int64_t at, struct term *term)
+static bool get_row(struct terms *terms, int64_t at, struct term *term)
 {
 	const struct route *route = terms->step->route;
 	int32_t rank = terms->step->view->placement.rank[route->unit[at]];
 	const struct row_place *place = &terms->places[rank];
 
+	if (is_summed_there(terms, rank))
+		return false;
 	term->kind = terms->kind_of_rows;
-	term->row = place->base + route->row[at] * place->pitch;
+	term->row = place->base + route->home_row[at] * place->pitch;
 	terms->rows_read++;
+	return true;
 }
 
 /* Special expert z, in the order zero, copy, constant. */
@@ -88,8 +108,8 @@ bool terms_get(struct terms *terms, int64_t token, int64_t i, struct term *term)
 		!get_special(
 			terms, token, ROUTE_SPECIAL - route->unit[at], term))
 		return false;
-	if (route->unit[at] >= 0)
-		get_row(terms, at, term);
+	if (route->unit[at] >= 0 && !get_row(terms, at, term))
+		return false;
 	/* After what adds nothing: its weight may be anything, even NaN. */
 	if (i < shape->topk && terms->weights)
 		term->weight = terms->weights[token * shape->topk + i];
@@ -117,7 +137,7 @@ bool terms_get_rows(struct terms *terms, int64_t token, const void **rows,
 	const struct route *route = terms->step->route;
 	const int32_t *rank_of = terms->step->view->placement.rank;
 	const int32_t *unit = route->unit + token * shape->num_sends;
-	const int32_t *row = route->row + token * shape->num_sends;
+	const int32_t *row = route->home_row + token * shape->num_sends;
 	const float *given =
 		terms->weights ? terms->weights + token * shape->topk : NULL;
 	int64_t n = 0;
@@ -133,6 +153,8 @@ bool terms_get_rows(struct terms *terms, int64_t token, const void **rows,
 				return false;
 			continue;
 		}
+		if (is_summed_there(terms, rank_of[unit[i]]))
+			return false;
 		place = &terms->places[rank_of[unit[i]]];
 		rows[n] = place->base + row[i] * place->pitch;
 		weights[n++] = given && i < shape->topk ? given[i] : 1.0f;

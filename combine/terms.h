@@ -31,6 +31,7 @@ struct terms {
 	int64_t ori_x_bytes;         /* from row to row */
 	int64_t shared_x_bytes;
 	int64_t num_places; /* a token has; terms_get() takes 0 .. this - 1 */
+	bool sums_by_host;
 	int64_t rows_read;  /* of experts, so far */
 };
 
@@ -38,13 +39,18 @@ struct terms {
 void terms_init(struct terms *terms, const struct shunt_exchange *exchange,
 	const struct step *step);
 
-/* What place i of the token adds; false if nothing. */
+/* The weights in force, (T, K); NULL: a plain sum. */
+const float *terms_weights(const struct step *step);
+
+/* What place i of the token adds; false if nothing, or if that comes with the sum
+ * of another host. */
 bool terms_get(
 	struct terms *terms, int64_t token, int64_t i, struct term *term);
 
 /*
  * All terms of a token at once, if all are plain rows, as they mostly are: fills
- * in rows and weights (num_places each) and their number. False if one is not.
+ * in rows and weights (num_places each) and their number. False if one is not, or
+ * is not here.
  */
 bool terms_get_rows(struct terms *terms, int64_t token, const void **rows,
 	float *weights, int64_t *num_rows);

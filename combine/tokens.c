@@ -12,6 +12,7 @@
 #include "base/fpenv.h"
 #include "base/half.h"
 #include "combine/acc.h"
+#include "combine/host_sums.h"
 #include "combine/sum.h"
 #include "combine/terms.h"
 
@@ -69,6 +70,8 @@ static void accumulate(struct terms *terms, int64_t token)
 	for (int64_t i = 0; i < terms->num_places; i++)
 		if (terms_get(terms, token, i, &term))
 			add_term(terms, &term);
+	if (terms->sums_by_host)
+		host_sums_add(terms, token, acc);
 }
 
 /* Tokens to be summed, in this order. */

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "dispatch/args.h"
+#include "dispatch/cross.h"
 #include "dispatch/fetch.h"
 #include "dispatch/place.h"
 #include "dispatch/receive.h"
@@ -80,6 +81,27 @@ static bool heads_agree(struct shunt_exchange *exchange, struct step *step,
 	return false;
 }
 
+/* Of how many tokens this rank may look for places. False if that cannot be. */
+static bool take_tokens(struct shunt_exchange *exchange, struct step *step,
+	int32_t index, int64_t num_tokens)
+{
+	int32_t member = step->view->members[index];
+	int64_t most = exchange_shape(exchange)->max_tokens;
+	char name[48];
+
+	if (member == exchange->rank)
+		num_tokens = step->route->num_tokens;
+	step->told_tokens[index] = num_tokens;
+	if (num_tokens >= 0 && num_tokens <= most)
+		return true;
+	step_fail(step, SHUNT_PEER_FAULT, member,
+		"%s announced %lld tokens in step %llu, must be 0 .. %lld",
+		group_rank_text(exchange->group, member, name),
+		(long long)num_tokens, (unsigned long long)step->epoch,
+		(long long)most);
+	return false;
+}
+
 /* A good announcement of member `index` of the view. */
 static void take_head(
 	struct shunt_exchange *exchange, struct step *step, int32_t index)
@@ -107,7 +129,12 @@ static void take_head(
 		return;
 	step->given_seen |= head.given & GIVEN_ALL;
 	/* Kept, since the head may be of a later step by the time of use. */
-	step->vary[index] = (head.given & ROWS_VARY) != 0;
+	step->vary[index] = (head.given & ROWS_VARY) != 0 &&
+			    shape_varies_by_expert(exchange_shape(exchange));
+	if (member == exchange->rank)
+		step->vary[index] = send_rows_vary(&step->dispatch);
+	if (!take_tokens(exchange, step, index, head.num_tokens))
+		return;
 	if (!(head.given & ROWS_OFFERED))
 		step->is_fetched = false;
 	if (!args_are_cached(&step->dispatch))
@@ -149,6 +176,7 @@ static bool step_can_be(struct shunt_exchange *exchange, struct step *step)
 /* The step cannot be; all have announced it. */
 static void end_without_rows(struct shunt_exchange *exchange, struct step *step)
 {
+	step_signal_landed(exchange, step);
 	step_signal(exchange, step, PHASE_ROWS, SIGNAL_GIVEN_UP);
 	step_end_failed(exchange, step);
 }
@@ -156,7 +184,10 @@ static void end_without_rows(struct shunt_exchange *exchange, struct step *step)
 /* All rows are offered: this rank takes its own, and waits for nobody. */
 static void end_with_fetch(struct shunt_exchange *exchange, struct step *step)
 {
-	fetch_rows(exchange, step);
+	if (!fetch_rows(exchange, step)) {
+		end_without_rows(exchange, step);
+		return;
+	}
 	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
 	receive_padding(exchange, step);
 	step->advance = NULL;
@@ -185,6 +216,29 @@ static void advance_writers(struct shunt_exchange *exchange, struct step *step)
 	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
 	receive_padding(exchange, step);
 	step_await(step, PHASE_ROWS, advance_rows);
+}
+
+/* Still STEP_COUNTING, rows by host: waits for what the others of this host have
+ * taken in for it. */
+static void advance_landed(struct shunt_exchange *exchange, struct step *step)
+{
+	if (step_collect(exchange, step, exchange_head))
+		end_with_fetch(exchange, step);
+}
+
+/* Over several hosts: the shares of other hosts came before their counts, here or
+ * to another rank of this host. Nobody writes to another's rows, so nobody who is
+ * left out does. */
+static void receive_shares(struct shunt_exchange *exchange, struct step *step)
+{
+	world_beat(exchange->world, BEAT_DISPATCH_WRITE, step->epoch);
+	if (!exchange_shape(exchange)->rows_by_host) {
+		end_with_fetch(exchange, step);
+		return;
+	}
+	step_signal_landed(exchange, step);
+	step_await(step, PHASE_LANDED, advance_landed);
+	advance_landed(exchange, step);
 }
 
 /* Who waits for a rank that the others' table has left out waits in vain: with
@@ -234,6 +288,10 @@ static void advance_counts(struct shunt_exchange *exchange, struct step *step)
 		return;
 	}
 	revoke_left_out(exchange, step->route);
+	if (exchange_shape(exchange)->hosts) {
+		receive_shares(exchange, step);
+		return;
+	}
 	step->advance = advance_writers;
 	advance_writers(exchange, step);
 }
@@ -283,6 +341,8 @@ static void announce(struct shunt_exchange *exchange, struct step *step)
 	step->is_fetched = step->is_offered;
 	if (step->is_offered)
 		fetch_offer(exchange, step);
+	if (exchange_shape(exchange)->hosts)
+		cross_send(exchange, step);
 	head->given = given_of(args, step->is_offered);
 	head->reason[0] = '\0';
 	step->given_seen = 0;

@@ -164,6 +164,29 @@ static void place_own(struct shunt_exchange *exchange, struct step *step,
 	route->extent_rows = first;
 }
 
+/* What comes back from another host comes to its place. */
+static void number_home_rows(
+	const struct shunt_exchange *exchange, struct route *route)
+{
+	const struct view *view = route->view;
+	const int32_t *own =
+		view->members + exchange->tp_rank * view->num_ranks;
+	int64_t places =
+		route->num_tokens * exchange_shape(exchange)->num_sends;
+
+	for (int64_t at = 0; at < places; at++) {
+		int32_t unit = route->unit[at];
+
+		if (unit < 0)
+			continue;
+		route->home_row[at] =
+			exchange_is_far(exchange,
+				own[view->placement.rank[unit]])
+				? (int32_t)at
+				: route->row[at];
+	}
+}
+
 /* Each place's row, at the own TP rank. */
 static void number_rows(struct shunt_exchange *exchange, struct route *route)
 {
@@ -176,6 +199,8 @@ static void number_rows(struct shunt_exchange *exchange, struct route *route)
 	for (int64_t at = 0; at < places; at++)
 		if (route->unit[at] >= 0)
 			route->row[at] = (int32_t)next[route->unit[at]]++;
+	if (exchange_shape(exchange)->hosts)
+		number_home_rows(exchange, route);
 }
 
 bool place_rows(struct shunt_exchange *exchange, struct step *step)

@@ -265,8 +265,7 @@ static enum shunt_status point_block(const struct shunt_exchange *exchange,
 	const void **rows)
 {
 	struct kept_block kept = kept_block_of(exchange, step, block);
-	const uint8_t *base = exchange_array(exchange, kept.member,
-		exchange->layouts[kept.member].kept_off, step);
+	const uint8_t *base = exchange_share(exchange, step, kept.member);
 	enum shunt_status status = SHUNT_OK;
 	int64_t index = 0;
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "dispatch/args.h"
+#include "dispatch/share.h"
 #include "exchange/step.h"
 
 /* ---- who takes part --------------------------------------------------- */
@@ -109,8 +110,10 @@ static enum shunt_status copy_route(struct shunt_exchange *exchange,
 	memcpy(route->active, from->active, (size_t)from->num_tokens);
 	memcpy(route->unit, from->unit, (size_t)places * sizeof(int32_t));
 	memcpy(route->row, from->row, (size_t)places * sizeof(int32_t));
-	route_copy_counts(route, from, shape,
-		exchange->layouts[exchange->rank].num_local);
+	if (shape->hosts)
+		memcpy(route->home_row, from->home_row,
+			(size_t)places * sizeof(int32_t));
+	route_copy_counts(route, from, shape, exchange_layout(exchange));
 	return SHUNT_OK;
 }
 
@@ -358,6 +361,22 @@ static void note_blocks(
 			(int32_t)counts[mine[l]];
 }
 
+/* With sums by host: where the rows of a member begin whose tokens this rank adds
+ * up, behind those of lower ranks. */
+static void note_before(struct shunt_exchange *exchange, struct step *step,
+	int32_t member, int32_t tp)
+{
+	const struct shape *shape = exchange_shape(exchange);
+	int64_t units = shape->num_units;
+
+	if (!shape->sums_by_host ||
+		exchange_rail(exchange, step, member) != exchange->rank)
+		return;
+	memcpy(step->route->before + exchange->landing_kept[member] * units,
+		step->route->total + tp * units,
+		(size_t)units * sizeof(uint32_t));
+}
+
 /* Counts the places of tokens that a rank offers, and keeps them; false if one
  * is none. */
 static bool count_offer(struct shunt_exchange *exchange, struct step *step,
@@ -381,7 +400,6 @@ static bool count_offer(struct shunt_exchange *exchange, struct step *step,
 		if (places[at] >= 0)
 			counts[places[at]]++;
 	}
-	step->num_offered[source] = num_tokens;
 	return true;
 }
 
@@ -396,8 +414,7 @@ static bool take_counts(struct shunt_exchange *exchange, struct step *step,
 	int32_t source = index % view->num_ranks;
 	uint32_t *counts = exchange->scratch.counts;
 	const uint32_t *told = exchange_counts(exchange, member, step);
-	const int32_t *places = exchange_array(
-		exchange, member, exchange->layouts[member].offer_off, step);
+	const int32_t *places = share_of(exchange, step, member).places;
 
 	if (member == exchange->rank) {
 		/* Not what lies in the window: peers could have changed it. */
@@ -437,6 +454,7 @@ void route_absorb(struct shunt_exchange *exchange, struct step *step,
 					    : shape->max_tokens));
 		return;
 	}
+	note_before(exchange, step, member, tp);
 	add_counts(exchange, step->route, tp, source, counts);
 	note_blocks(step->route, tp, source, counts);
 }

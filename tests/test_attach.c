@@ -14,10 +14,10 @@
 #include "base/clock.h"
 #include "base/order.h"
 #include "memory/segment.h"
+#include "support/attach.h"
 #include "support/child.h"
 #include "support/leftovers.h"
 #include "transport/health.h"
-#include "transport/select.h"
 
 #define RESERVE (UINT64_C(16) << 20)
 #define LONG_NS INT64_C(60000000000)
@@ -36,11 +36,11 @@ static void a_private_segment_reaches_no_other_process(void **state)
 	assert_int_equal(
 		segment_create(SEGMENT_PRIVATE, RESERVE, &segment), SHUNT_OK);
 	assert_int_equal(
-		attach_start(segment, &hellos[0], &attachment), SHUNT_OK);
+		attach_here(segment, 0, &hellos[0], &attachment), SHUNT_OK);
 	assert_int_equal(leftovers_descriptors(), before);
 	hellos[1] = hellos[0];
 	hellos[1].process[0] ^= 1;
-	assert_int_equal(attach_finish(attachment, 0, 2, hellos, secret,
+	assert_int_equal(attach_all_here(attachment, 2, hellos, secret,
 				 clock_deadline(LONG_NS), peers),
 		SHUNT_UNSUPPORTED);
 	assert_non_null(strstr(shunt_error_message(), "rank 1"));
@@ -60,9 +60,9 @@ static void a_changed_hello_of_the_own_rank_is_a_fault(void **state)
 	(void)state;
 	assert_int_equal(
 		segment_create(SEGMENT_PRIVATE, RESERVE, &segment), SHUNT_OK);
-	assert_int_equal(attach_start(segment, &hello, &attachment), SHUNT_OK);
+	assert_int_equal(attach_here(segment, 0, &hello, &attachment), SHUNT_OK);
 	hello.pid++;
-	assert_int_equal(attach_finish(attachment, 0, 1, &hello, secret,
+	assert_int_equal(attach_all_here(attachment, 1, &hello, secret,
 				 clock_deadline(LONG_NS), &peer),
 		SHUNT_PEER_FAULT);
 	assert_null(peer);
@@ -87,12 +87,12 @@ static void a_thousand_thread_ranks_need_no_descriptor(void **state)
 					 UINT64_C(1) << 20, &segments[r]),
 			SHUNT_OK);
 		assert_int_equal(
-			attach_start(segments[r], &hellos[r], &attachments[r]),
+			attach_here(segments[r], r, &hellos[r], &attachments[r]),
 			SHUNT_OK);
 	}
 	for (int r = 0; r < NUM_ATTACH; r++)
 		assert_int_equal(
-			attach_finish(attachments[r], r, NUM_THREADS, hellos,
+			attach_all_here(attachments[r], NUM_THREADS, hellos,
 				secret, clock_deadline(LONG_NS), peers[r]),
 			SHUNT_OK);
 	assert_int_equal(leftovers_descriptors(), before);
@@ -126,11 +126,11 @@ static void a_thread_rank_that_left_is_lost(void **state)
 			segment_create(SEGMENT_PRIVATE, RESERVE, &segments[r]),
 			SHUNT_OK);
 		assert_int_equal(
-			attach_start(segments[r], &hellos[r], &attachments[r]),
+			attach_here(segments[r], r, &hellos[r], &attachments[r]),
 			SHUNT_OK);
 	}
 	attach_abandon(attachments[1]);
-	assert_int_equal(attach_finish(attachments[0], 0, 2, hellos, secret,
+	assert_int_equal(attach_all_here(attachments[0], 2, hellos, secret,
 				 clock_deadline(LONG_NS), peers),
 		SHUNT_PEER_LOST);
 	assert_int_equal(shunt_error_ranks(&rank, 1), 1);
@@ -162,12 +162,12 @@ static int attend(void *context)
 	CHILD_CHECK(
 		segment_create(SEGMENT_SHARED, RESERVE, &segment) == SHUNT_OK);
 	CHILD_CHECK(life_begin(segment) == SHUNT_OK);
-	CHILD_CHECK(attach_start(segment, &hall->hellos[rank], &attachment) ==
+	CHILD_CHECK(attach_here(segment, rank, &hall->hellos[rank], &attachment) ==
 		    SHUNT_OK);
 	atomic_fetch_add(&hall->num_started, 1);
 	while (atomic_load(&hall->num_started) < NUM_PROCESSES)
 		usleep(100);
-	CHILD_CHECK(attach_finish(attachment, rank, NUM_PROCESSES, hall->hellos,
+	CHILD_CHECK(attach_all_here(attachment, NUM_PROCESSES, hall->hellos,
 			    hall->secret, clock_deadline(LONG_NS),
 			    peers) == SHUNT_OK);
 	for (int p = 0; p < NUM_PROCESSES; p++)

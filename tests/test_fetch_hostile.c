@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "dispatch/share.h"
 #include "exchange/step.h"
 #include "support/fetched.h"
 #include "support/plain.h"
@@ -67,8 +68,7 @@ static struct shunt_exchange_config config_of(const struct lie *lie)
 static int32_t *places_of(const struct shunt_exchange *exchange, int32_t member,
 	const struct step *step)
 {
-	return exchange_array(
-		exchange, member, exchange->layouts[member].offer_off, step);
+	return share_of(exchange, step, member).places;
 }
 
 /* Offers a step by hand, as dispatch would. */

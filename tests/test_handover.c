@@ -22,10 +22,10 @@
 
 #include "base/clock.h"
 #include "memory/segment.h"
+#include "support/attach.h"
 #include "support/leftovers.h"
 #include "transport/handover.h"
 #include "transport/parcel.h"
-#include "transport/select.h"
 
 #define RESERVE (UINT64_C(16) << 20)
 #define LONG_NS INT64_C(60000000000)
@@ -52,7 +52,7 @@ static void scene_open(struct scene *scene)
 		SHUNT_OK);
 	assert_int_equal(segment_create(SEGMENT_SHARED, RESERVE, &scene->other),
 		SHUNT_OK);
-	assert_int_equal(attach_start(scene->segment, &scene->hellos[0],
+	assert_int_equal(attach_here(scene->segment, 0, &scene->hellos[0],
 				 &scene->attachment),
 		SHUNT_OK);
 	scene->hellos[1] = scene->hellos[0];
@@ -66,7 +66,7 @@ static void scene_open(struct scene *scene)
 
 static enum shunt_status scene_finish(struct scene *scene, int64_t span_ns)
 {
-	return attach_finish(scene->attachment, 0, 2, scene->hellos,
+	return attach_all_here(scene->attachment, 2, scene->hellos,
 		scene->secret, clock_deadline(span_ns), scene->peers);
 }
 

@@ -196,9 +196,9 @@ static void wild_quant(struct shunt_exchange_config *config)
 	config->quant = (enum shunt_quant)77;
 }
 
-static void hierarchy(struct shunt_exchange_config *config)
+static void wild_algorithm(struct shunt_exchange_config *config)
 {
-	config->algorithm = SHUNT_ALGORITHM_HIERARCHY;
+	config->algorithm = (enum shunt_algorithm)77;
 }
 
 static void wild_bad_id(struct shunt_exchange_config *config)
@@ -278,7 +278,7 @@ static const struct change faults[] = {
 	{"dtype", SHUNT_INVALID, {"", ""}, no_dtype},
 	{"expert_dtype", SHUNT_INVALID, {"", ""}, int8_experts},
 	{"quant", SHUNT_INVALID, {"77", ""}, wild_quant},
-	{"algorithm", SHUNT_UNSUPPORTED, {"HIERARCHY", "FULLMESH"}, hierarchy},
+	{"algorithm", SHUNT_INVALID, {"77", ""}, wild_algorithm},
 	{"bad_id", SHUNT_INVALID, {"77", ""}, wild_bad_id},
 	{"depth", SHUNT_INVALID, {"65", "64"}, too_deep},
 	{"max_recv_rows", SHUNT_INVALID, {"-1", ""}, negative_rows},

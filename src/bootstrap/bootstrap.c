@@ -1,6 +1,8 @@
 /* The door to the rendezvous: checks, and picks the back-end. */
 #include "bootstrap/bootstrap.h"
 
+#include "bootstrap/net.h"
+
 #include <string.h>
 
 #include <sodium.h>
@@ -41,4 +43,20 @@ enum shunt_status bootstrap_meet(const struct bootstrap *bootstrap,
 	if (bootstrap->kind == BOOTSTRAP_THREADS)
 		return threads_meet(&meeting);
 	return tcp_meet(&meeting, &tcp_own_version);
+}
+
+void bootstrap_own_address(const struct bootstrap *bootstrap,
+	char text[BOOTSTRAP_ADDRESS_BYTES])
+{
+	struct net_addresses found = {0};
+
+	text[0] = '\0';
+	if (bootstrap->kind != BOOTSTRAP_TCP ||
+		net_resolve(bootstrap->address, bootstrap->port, &found))
+		return;
+	for (int i = 0; i < found.num; i++)
+		if (net_own_address(&found.list[i], text,
+			    BOOTSTRAP_ADDRESS_BYTES))
+			return;
+	text[0] = '\0';
 }

@@ -48,6 +48,14 @@ enum shunt_status bootstrap_resolve(
 	const struct shunt_world_config *config, struct bootstrap *bootstrap);
 
 /*
+ * The address from which this rank reaches the meeting place, as text: by the
+ * routes of this moment, nothing is sent. "" if there is none, as with threads.
+ */
+#define BOOTSTRAP_ADDRESS_BYTES 64
+void bootstrap_own_address(const struct bootstrap *bootstrap,
+	char text[BOOTSTRAP_ADDRESS_BYTES]);
+
+/*
  * Meets the other ranks: sends `blob` (blob_bytes 1 .. BOOTSTRAP_MAX_BLOB, the
  * same number on all ranks) and fills blobs[num_ranks * blob_bytes] in rank
  * order, and `secret`, 32 random bytes that the same meeting gives to each of

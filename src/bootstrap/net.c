@@ -174,6 +174,27 @@ static bool met_itself(int fd)
 	       memcmp(&own.storage, &peer.storage, own.bytes) == 0;
 }
 
+bool net_own_address(
+	const struct net_address *address, char *text, size_t text_bytes)
+{
+	struct net_address own = {.bytes = sizeof(own.storage)};
+	int fd = socket(
+		address->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool found;
+
+	if (fd < 0)
+		return false;
+	/* Of a datagram socket this only asks for the route. */
+	found = connect(fd, (const struct sockaddr *)&address->storage,
+			address->bytes) == 0 &&
+		getsockname(fd, (struct sockaddr *)&own.storage,
+			&own.bytes) == 0 &&
+		getnameinfo((struct sockaddr *)&own.storage, own.bytes, text,
+			(socklen_t)text_bytes, NULL, 0, NI_NUMERICHOST) == 0;
+	close(fd);
+	return found;
+}
+
 /* Ends a connect() that was begun: 0 or an errno. */
 static int finish_connect(int fd, int64_t until)
 {

@@ -47,6 +47,11 @@ int net_accept(int listener);
 /* Connects; -1 with errno (ETIMEDOUT when `until` passes). */
 int net_connect(const struct net_address *address, int64_t until);
 
+/* The own address, as text, on the way to `address`; false if there is no way.
+ * Sends nothing. */
+bool net_own_address(
+	const struct net_address *address, char *text, size_t text_bytes);
+
 /* Reads exactly num_bytes. Returns 0 or an errno: ETIMEDOUT when `until`
  * passes, ENODATA when the peer closed before the first byte, ECONNRESET when
  * it did so later. */

@@ -242,43 +242,50 @@ enum shunt_status agree_tp(struct shunt_exchange *exchange,
 
 /* ---- windows ---------------------------------------------------------- */
 
+/* The member's window, mapped; NULL with OK if it is on another host. */
+static enum shunt_status map_window(struct shunt_exchange *exchange, int32_t r,
+	uint64_t offset, uint8_t **window)
+{
+	struct peer *peer = exchange->group->peers[r];
+	uint64_t bytes = exchange->layouts[r].total_bytes;
+	char name[48];
+
+	*window = NULL;
+	if (offset % 4096 == 0 && peer_has(peer, offset, bytes)) {
+		*window = peer->ops->map(peer, offset, bytes);
+		return SHUNT_OK;
+	}
+	error_set(SHUNT_PEER_FAULT,
+		"%s says that its window is at offset %" PRIu64
+		", outside its segment",
+		group_rank_text(exchange->group, r, name), offset);
+	error_add_rank(r);
+	return SHUNT_PEER_FAULT;
+}
+
 /* Maps the windows; their offsets come from peers. */
 static enum shunt_status map_windows(
 	struct shunt_exchange *exchange, const struct gathered *gathered)
 {
-	struct shunt_group *group = exchange->group;
-	char name[48];
+	enum shunt_status status = SHUNT_OK;
 
-	for (int32_t r = 0; r < group->size; r++) {
-		struct peer *peer = group->peers[r];
-		uint64_t offset = notice_of(gathered, r)->window_off;
-		uint8_t *window = NULL;
-
-		if (offset % 4096 == 0)
-			window = peer->ops->map(
-				peer, offset, exchange->layouts[r].total_bytes);
-		if (!window) {
-			error_set(SHUNT_PEER_FAULT,
-				"%s says that its window is at offset %" PRIu64
-				", outside its segment",
-				group_rank_text(group, r, name), offset);
-			error_add_rank(r);
-			return SHUNT_PEER_FAULT;
-		}
-		exchange->window_off[r] = offset;
-		exchange->windows[r] = window;
+	for (int32_t r = 0; r < exchange->group->size && !status; r++) {
+		exchange->window_off[r] = notice_of(gathered, r)->window_off;
+		status = map_window(exchange, r, exchange->window_off[r],
+			&exchange->windows[r]);
 	}
-	return SHUNT_OK;
+	return status;
 }
 
 enum shunt_status agree_windows(struct shunt_exchange *exchange,
 	enum shunt_status own, int64_t deadline, bool *published)
 {
-	struct notice mine = {
-		.window_off = exchange->window_off[exchange->rank]};
+	struct notice mine = {0};
 	struct gathered gathered;
 	enum shunt_status status;
 
+	if (own == SHUNT_OK)
+		mine.window_off = exchange->window_off[exchange->rank];
 	status = gather_notices(
 		exchange->group, TAG_WINDOW, &mine, own, deadline, &gathered);
 	/* When a rank refused, all know it and none comes here. Otherwise

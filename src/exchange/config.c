@@ -71,7 +71,6 @@ static enum shunt_status check_sizes(
 		MAX_EXPERTS, rank);
 }
 
-/* Choices: known but not built is UNSUPPORTED, unknown is INVALID. */
 static enum shunt_status check_choices(
 	const struct shunt_exchange_config *config, int32_t rank)
 {
@@ -93,14 +92,7 @@ static enum shunt_status check_choices(
 		i++)
 		status = check_range(choices[i].name, choices[i].value, 0,
 			choices[i].high, rank);
-	if (status != SHUNT_OK)
-		return status;
-	if (config->algorithm == SHUNT_ALGORITHM_HIERARCHY)
-		return error_set(SHUNT_UNSUPPORTED,
-			"algorithm HIERARCHY is not in this version; AUTO and "
-			"FULLMESH are (rank %d)",
-			rank);
-	return SHUNT_OK;
+	return status;
 }
 
 static enum shunt_status check_types(
@@ -292,9 +284,15 @@ enum shunt_status accepted_init(struct accepted *accepted,
 	return placement_init(&accepted->placement, config, rank, num_ranks);
 }
 
+void accepted_spread(struct accepted *accepted)
+{
+	shape_spread(&accepted->shape, &accepted->config, &accepted->hosts);
+}
+
 void accepted_fini(struct accepted *accepted)
 {
 	placement_fini(&accepted->placement);
+	hosts_fini(&accepted->hosts);
 }
 
 static const char *const field_names[CONFIG_NUM_FIELDS] = {"num_ranks",
@@ -305,7 +303,7 @@ static const char *const field_names[CONFIG_NUM_FIELDS] = {"num_ranks",
 	"num_constant_experts", "scale_form", "column_major_scales",
 	"x_scales_per_row", "x_scale_dtype", "rows_per_expert",
 	"expert_alignment", "zero_tail", "tp_rank_order", "elastic",
-	"combine_quant", "kept_routes", "fetch_tokens"};
+	"combine_quant", "kept_routes", "fetch_tokens", "exact_sums"};
 
 const char *config_field_name(int i)
 {
@@ -330,7 +328,7 @@ void config_fields_fill(
 		config->x_scale_dtype, config->rows_per_expert,
 		config->expert_alignment, config->zero_tail,
 		config->tp_rank_order, config->elastic, config->combine_quant,
-		config->kept_routes, config->fetch_tokens};
+		config->kept_routes, config->fetch_tokens, config->exact_sums};
 
 	memcpy(fields->value, value, sizeof(value));
 	crypto_generichash(fields->placement_hash,

@@ -17,6 +17,7 @@ struct accepted {
 	struct shunt_exchange_config config; /* with defaults filled in */
 	struct shape shape;
 	struct placement placement;
+	struct hosts hosts; /* of the members, once they are known */
 };
 
 /*
@@ -28,10 +29,13 @@ enum shunt_status accepted_init(struct accepted *accepted,
 	const struct shunt_exchange_config *given, int32_t rank,
 	int32_t num_ranks);
 
+/* Fits what was accepted to accepted->hosts, which the caller has made. */
+void accepted_spread(struct accepted *accepted);
+
 void accepted_fini(struct accepted *accepted);
 
 /* Everything that must be the same on all ranks, as numbers with names. */
-#define CONFIG_NUM_FIELDS 32
+#define CONFIG_NUM_FIELDS 33
 
 struct config_fields {
 	int64_t value[CONFIG_NUM_FIELDS];

@@ -8,7 +8,7 @@
 #define GRID_MAX_TP 512
 
 /* Bytes of the tables of an exchange on this rank. */
-uint64_t tables_bytes(const struct shape *shape, int64_t num_local);
+uint64_t tables_bytes(const struct shape *shape, const struct layout *layout);
 
 /* Allocates the tables and points steps, routes and scratch into them. Owes
  * tables_fini(), also on error. Errors: NO_MEMORY. */

@@ -10,6 +10,8 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/guard.h"
+#include "base/log.h"
+#include "exchange/algorithm.h"
 #include "exchange/create.h"
 #include "exchange/registry.h"
 #include "exchange/step.h"
@@ -28,13 +30,16 @@ static uint64_t record_bytes(const struct shape *shape)
 	       placement_bytes(shape->num_ranks, shape->num_units);
 }
 
-static enum shunt_status query(const struct accepted *accepted, int32_t rank,
+static enum shunt_status query(struct accepted *accepted, int32_t rank,
 	struct shunt_exchange_sizes *sizes)
 {
 	const struct shape *shape = &accepted->shape;
 	struct layout layout = {0};
-	enum shunt_status status = SHUNT_OK;
+	enum shunt_status status = hosts_of_blocks(&accepted->hosts,
+		shape->num_ranks, shape->tp_size, sizes->ranks_per_host);
 
+	if (status == SHUNT_OK)
+		accepted_spread(accepted);
 	/* All ranks, since creation would refuse for any of them. */
 	for (int32_t r = 0; r < shape->num_ranks && !status; r++)
 		status = layout_init(&layout, shape,
@@ -49,7 +54,7 @@ static enum shunt_status query(const struct accepted *accepted, int32_t rank,
 	sizes->recv_rows = layout.recv_rows;
 	sizes->window_bytes = layout.total_bytes;
 	sizes->private_bytes =
-		tables_bytes(shape, layout.num_local) + record_bytes(shape);
+		tables_bytes(shape, &layout) + record_bytes(shape);
 	return SHUNT_OK;
 }
 
@@ -130,9 +135,11 @@ static enum shunt_status check_tp_group(struct shunt_exchange *exchange)
 		exchange->rank);
 }
 
+/* All members are known: what they need. */
 static enum shunt_status exchange_reserve(struct shunt_exchange *exchange)
 {
 	size_t members = (size_t)exchange_shape(exchange)->num_members;
+	enum shunt_status status;
 
 	exchange->window_off = calloc(members, sizeof(uint64_t));
 	exchange->windows = calloc(members, sizeof(uint8_t *));
@@ -142,6 +149,10 @@ static enum shunt_status exchange_reserve(struct shunt_exchange *exchange)
 		return error_set(SHUNT_NO_MEMORY,
 			"rank %d: no memory for an exchange of %zu ranks",
 			exchange->rank, members);
+	status = hosts_of_group(&exchange->accepted.hosts, exchange->group);
+	if (status != SHUNT_OK)
+		return status;
+	accepted_spread(&exchange->accepted);
 	return layouts_init(
 		&exchange->accepted, exchange->rank, &exchange->layouts);
 }
@@ -164,7 +175,7 @@ static enum shunt_status exchange_accept(struct shunt_exchange *exchange,
 		return group_status;
 	exchange->quantize = quant_row_kernel(
 		config->quant, config->scale_form, config->dtype);
-	return exchange_reserve(exchange);
+	return SHUNT_OK;
 }
 
 static uint64_t window_bytes(const struct shunt_exchange *exchange)
@@ -172,25 +183,42 @@ static uint64_t window_bytes(const struct shunt_exchange *exchange)
 	return exchange->layouts[exchange->rank].total_bytes;
 }
 
+/* Nobody knows the window. */
+static void window_free(struct shunt_exchange *exchange)
+{
+	uint64_t offset = exchange->window_off[exchange->rank];
+
+	if (exchange->world->far)
+		far_hide(exchange->world->far, offset);
+	segment_free(exchange->world->segment, offset, window_bytes(exchange));
+}
+
 /* This rank's window, tables and name. */
 static enum shunt_status exchange_provide(struct shunt_exchange *exchange)
 {
-	uint64_t *window_off = &exchange->window_off[exchange->rank];
 	struct segment *segment = exchange->world->segment;
+	uint64_t *window_off;
 	enum shunt_status status;
 
 	retire_sweep(exchange->world);
-	status = tables_init(exchange);
+	status = exchange_reserve(exchange);
+	if (status == SHUNT_OK)
+		status = tables_init(exchange);
 	if (status != SHUNT_OK)
 		return status;
 	counters_reset(exchange);
+	window_off = &exchange->window_off[exchange->rank];
 	status = segment_alloc(
 		segment, window_bytes(exchange), 4096, window_off);
 	if (status != SHUNT_OK)
 		return status;
-	status = registry_add(exchange, &exchange->id);
+	if (exchange_shape(exchange)->hosts)
+		status = far_expose(exchange->world->far, *window_off,
+			window_bytes(exchange));
+	if (status == SHUNT_OK)
+		status = registry_add(exchange, &exchange->id);
 	if (status != SHUNT_OK)
-		segment_free(segment, *window_off, window_bytes(exchange));
+		window_free(exchange);
 	return status;
 }
 
@@ -227,6 +255,18 @@ static enum shunt_status exchange_widen(struct shunt_exchange *exchange,
 	return SHUNT_OK;
 }
 
+static void log_plan(const struct shunt_exchange *exchange)
+{
+	char why[256];
+
+	if (!exchange_shape(exchange)->hosts)
+		return;
+	algorithm_explain(exchange_shape(exchange), &exchange->accepted.config,
+		why, sizeof(why));
+	log_note(LOG_INFO, "exchange over %d hosts, %s",
+		exchange->accepted.hosts.num_hosts, why);
+}
+
 static enum shunt_status exchange_meet(struct shunt_exchange *exchange,
 	enum shunt_status own, int64_t deadline)
 {
@@ -238,15 +278,15 @@ static enum shunt_status exchange_meet(struct shunt_exchange *exchange,
 		return status;
 	own = exchange_provide(exchange);
 	status = agree_windows(exchange, own, deadline, &published);
+	if (status == SHUNT_OK)
+		log_plan(exchange);
 	if (status == SHUNT_OK || own != SHUNT_OK)
 		return status;
 	registry_remove(exchange->id);
 	if (published)
 		window_retire(exchange);
 	else
-		segment_free(exchange->world->segment,
-			exchange->window_off[exchange->rank],
-			window_bytes(exchange));
+		window_free(exchange);
 	return status;
 }
 
@@ -315,6 +355,35 @@ enum shunt_status shunt_exchange_create(struct shunt_world *world,
 		return status;
 	}
 	*out = exchange;
+	return SHUNT_OK;
+}
+
+static enum shunt_algorithm algorithm_of(bool by_host)
+{
+	return by_host ? SHUNT_ALGORITHM_HIERARCHY : SHUNT_ALGORITHM_FULLMESH;
+}
+
+enum shunt_status shunt_exchange_info_get(
+	const struct shunt_exchange *exchange, struct shunt_exchange_info *out)
+{
+	struct shunt_exchange_info info;
+	const struct shape *shape;
+	enum shunt_status status;
+
+	if (!exchange)
+		return error_set(SHUNT_NULL_ARGUMENT, "exchange is NULL");
+	status = config_read(&info, sizeof(info), out, "shunt_exchange_info");
+	if (status != SHUNT_OK)
+		return status;
+	shape = exchange_shape(exchange);
+	info.num_hosts = exchange->accepted.hosts.num_hosts;
+	info.host = exchange->accepted.hosts.host[exchange->rank];
+	info.dispatch = algorithm_of(shape->rows_by_host);
+	info.combine = algorithm_of(shape->sums_by_host);
+	info.adds_partial_sums = shape->sums_by_host;
+	algorithm_explain(shape, &exchange->accepted.config, info.why,
+		sizeof(info.why));
+	config_write(out, &info, sizeof(info));
 	return SHUNT_OK;
 }
 

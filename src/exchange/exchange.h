@@ -117,7 +117,7 @@ struct step {
 	bool is_fetched;     /* so far all have */
 	/* [W * fetch_tokens * sends]: places of offered tokens, as checked */
 	int32_t *offered;
-	int64_t *num_offered; /* [W]: tokens */
+	int64_t *told_tokens; /* [members] by view, as checked */
 	bool has_x_scales;
 	bool is_counted; /* in the statistics */
 	struct failure failure;
@@ -141,6 +141,7 @@ struct step {
 	/* Combine. */
 	struct quant_tally combine_tally;
 	bool y_is_announced; /* owners read y in place: await PHASE_READ */
+	bool any_announced;  /* some rank's y is read in place */
 	uint8_t *fed;        /* [L]: experts that were fed */
 	int64_t unfed;       /* experts with rows that are still to be fed */
 	/* [L * members]: last value of each of the slot's done words there */
@@ -161,6 +162,7 @@ struct scratch {
 	const void **results; /* [2][sends + 1]: rows of a token, of the next */
 	float *weights;       /* [2][sends + 1] */
 	float *acc;           /* [H]: a token's sum */
+	uint32_t *host_stamp; /* [num_hosts] */
 	const void **tp_rows; /* [P]: the rows of TP ranks for one */
 };
 
@@ -171,10 +173,15 @@ struct shunt_exchange {
 	int32_t rank;              /* member */
 	int32_t ep_rank;
 	int32_t tp_rank;
+	/* [members], -1 where there is none, NULL on one host: the landing of a
+	 * member of another host at its keeper on this one, and that of this rank
+	 * at the member. */
+	int32_t *landing_kept, *landing_there;
 	struct accepted accepted;
 	struct layout *layouts; /* [members] */
+	struct layout_share share;
 	uint64_t *window_off;   /* [members]: in each rank's segment */
-	uint8_t **windows;      /* [members]: mapped */
+	uint8_t **windows;      /* [members]: mapped; NULL on another host */
 	struct view whole;      /* all ranks */
 	/* elastic: the ranks that the last table has left, and by EP rank who
 	 * was left out before. */
@@ -212,7 +219,27 @@ static inline const struct view *exchange_present(
 						 : &exchange->whole;
 }
 
-/* Address of an array of member `rank`'s window in the slot of `step`. */
+static inline bool exchange_is_far(
+	const struct shunt_exchange *exchange, int32_t member)
+{
+	return !exchange->windows[member];
+}
+
+/* Address of an offset in the own window. */
+static inline void *exchange_own(
+	const struct shunt_exchange *exchange, uint64_t offset)
+{
+	return exchange->windows[exchange->rank] + offset;
+}
+
+static inline const struct layout *exchange_layout(
+	const struct shunt_exchange *exchange)
+{
+	return &exchange->layouts[exchange->rank];
+}
+
+/* Address of an array of member `rank`'s window in the slot of `step`; the member
+ * is on this host. */
 static inline void *exchange_array(const struct shunt_exchange *exchange,
 	int32_t rank, uint64_t array_off, const struct step *step)
 {
@@ -220,33 +247,69 @@ static inline void *exchange_array(const struct shunt_exchange *exchange,
 	       layout_slot(&exchange->layouts[rank], array_off, step->slot);
 }
 
+/* These are read in the window of `rank`, or if that is on another host where it
+ * has written them in the own one. */
+
 static inline struct step_head *exchange_head(
 	const struct shunt_exchange *exchange, int32_t rank,
 	const struct step *step)
 {
+	if (exchange_is_far(exchange, rank))
+		return (struct step_head *)exchange_own(exchange,
+			layout_far_head(exchange_layout(exchange),
+				exchange_shape(exchange), step->slot, rank));
 	return (struct step_head *)(void *)(exchange->windows[rank] +
 					    layout_head(
 						    &exchange->layouts[rank],
 						    step->slot));
 }
 
+/* Behind the head. */
 static inline uint32_t *exchange_counts(const struct shunt_exchange *exchange,
 	int32_t rank, const struct step *step)
 {
-	return (uint32_t *)(void *)(exchange->windows[rank] +
-				    layout_counts(&exchange->layouts[rank],
-					    step->slot));
+	return (uint32_t *)(void *)(exchange_head(exchange, rank, step) + 1);
 }
 
 static inline struct step_head *exchange_note(
 	const struct shunt_exchange *exchange, int32_t rank,
 	const struct step *step)
 {
+	if (exchange_is_far(exchange, rank))
+		return (struct step_head *)exchange_own(exchange,
+			layout_far_note(exchange_layout(exchange),
+				exchange_shape(exchange), step->slot, rank));
 	return (struct step_head *)(void *)(exchange->windows[rank] +
 					    layout_note(
 						    &exchange->layouts[rank],
 						    step->slot));
 }
+
+/* The member of this host that takes in what `rank`, of another host, sends to it
+ * by host, and adds up what goes back; -1 for one of this host. */
+static inline int32_t exchange_rail(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank)
+{
+	if (!exchange_is_far(exchange, rank))
+		return -1;
+	return view_rail(step->view, rank,
+		exchange_shape(exchange)->hosts->host[exchange->rank]);
+}
+
+/* The member of this host in whose window what `rank` shares is read. */
+static inline int32_t exchange_keeper(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank)
+{
+	if (!exchange_is_far(exchange, rank))
+		return rank;
+	if (!exchange_shape(exchange)->rows_by_host)
+		return exchange->rank;
+	return exchange_rail(exchange, step, rank);
+}
+
+/* What `rank` shares in the step: struct layout_share. */
+uint8_t *exchange_share(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank);
 
 /*
  * Every public call on an exchange is bracketed by these. Errors: STATE

@@ -112,6 +112,13 @@ static uint64_t done_bytes(const struct shape *shape)
 	       (uint64_t)shape->num_ranks * LINE_BYTES;
 }
 
+static bool phase_exists(const struct shape *shape, int phase)
+{
+	if (phase == PHASE_LANDED)
+		return shape->rows_by_host;
+	return phase != PHASE_SUMS || shape->sums_by_host;
+}
+
 static void place_control(
 	struct layout *layout, const struct shape *shape, struct cursor *cursor)
 {
@@ -119,8 +126,9 @@ static void place_control(
 	uint64_t depth = (uint64_t)shape->depth;
 
 	for (int phase = 0; phase < NUM_PHASES; phase++)
-		layout->lines_off[phase] = place_array(
-			cursor, members * depth, LINE_BYTES, LINE_BYTES);
+		layout->lines_off[phase] = place_array(cursor,
+			phase_exists(shape, phase) ? members * depth : 0,
+			LINE_BYTES, LINE_BYTES);
 	layout->closed_off =
 		place_array(cursor, members, LINE_BYTES, LINE_BYTES);
 	layout->revoked_off = place_array(
@@ -139,15 +147,127 @@ static void place_control(
 		cursor, depth, sizeof(struct step_head), LINE_BYTES);
 }
 
-/* Rows that a sender keeps. INDEXED: one per token, or per place that a token
- * goes to where each may have scales of its own. */
-static uint64_t kept_rows(const struct shape *shape)
+/* ---- shares --------------------------------------------------------------- */
+
+/* In small steps of one host no row varies. */
+static bool rows_may_vary(const struct shape *shape)
 {
-	if (shape->layout != SHUNT_LAYOUT_INDEXED)
-		return (uint64_t)shape->fetch_tokens;
-	return (uint64_t)shape->max_tokens *
-	       (shape_varies_by_expert(shape) ? (uint64_t)shape->num_sends : 1);
+	return shape_varies_by_expert(shape) &&
+	       (shape->hosts || shape->layout == SHUNT_LAYOUT_INDEXED);
 }
+
+/* Rows that are read where their sender keeps them need nothing beside. */
+static bool has_offer(const struct shape *shape)
+{
+	return shape->hosts || shape->layout != SHUNT_LAYOUT_INDEXED;
+}
+
+struct layout_share layout_share(const struct shape *shape)
+{
+	uint64_t tokens = (uint64_t)shape->offer_tokens;
+	uint64_t offered = has_offer(shape) ? tokens : 0;
+	struct cursor cursor = {0};
+	struct layout_share share = {.num_rows = tokens};
+	uint64_t scaled;
+
+	if (rows_may_vary(shape))
+		share.num_rows *= (uint64_t)shape->num_sends;
+	scaled = offered ? share.num_rows : 0;
+	place_array(&cursor, share.num_rows, (uint64_t)shape->format.row_bytes,
+		1);
+	share.places = place_array(
+		&cursor, offered * (uint64_t)shape->num_sends, 4, LINE_BYTES);
+	share.weights =
+		place_array(&cursor, offered * (uint64_t)shape->topk, 4, 4);
+	share.row_scales = place_array(&cursor, scaled, 4, 4);
+	share.scales = place_array(
+		&cursor, scaled, (uint64_t)shape_scale_bytes(shape), 4);
+	/* What is too much for an array is too much for a window. */
+	share.bytes = cursor.overflow ? 2 * MAX_BYTES : cursor.offset;
+	return share;
+}
+
+/* Every member of another host lands; or with rows_by_host those with the same
+ * number in theirs, unless ranks that a table leaves out may shift them. */
+static bool lands(const struct shape *shape, int32_t at, int32_t from)
+{
+	const struct hosts *hosts = shape->hosts;
+
+	if (!hosts || hosts_share(hosts, at, from))
+		return false;
+	return !shape->rows_by_host || shape->elastic ||
+	       hosts->number[from] % hosts->size[hosts->host[at]] ==
+		       hosts->number[at];
+}
+
+static int32_t num_landings(const struct shape *shape, int32_t at)
+{
+	int32_t num = 0;
+
+	for (int32_t m = 0; m < shape->num_members; m++)
+		num += lands(shape, at, m);
+	return num;
+}
+
+int32_t layout_landing(const struct shape *shape, int32_t at, int32_t from)
+{
+	int32_t before = 0;
+
+	if (!lands(shape, at, from))
+		return -1;
+	for (int32_t m = 0; m < from; m++)
+		before += lands(shape, at, m);
+	return before;
+}
+
+static void place_shares(
+	struct layout *layout, const struct shape *shape, struct cursor *cursor)
+{
+	uint64_t landings = (uint64_t)layout->num_landings;
+
+	/* INDEXED over hosts: docs/protocol.md, "Reuse". */
+	layout->share_slots = (uint64_t)shape->depth;
+	if (shape->hosts && shape->layout == SHUNT_LAYOUT_INDEXED)
+		layout->share_slots *= 2;
+	layout->share_stride = layout_share(shape).bytes;
+	layout->share_stride = (layout->share_stride + PAGE_BYTES - 1) /
+			       PAGE_BYTES * PAGE_BYTES;
+	layout->share_off = place_array(cursor, layout->share_slots,
+		layout->share_stride, PAGE_BYTES);
+	layout->landed_off = place_array(cursor,
+		landings * layout->share_slots, layout->share_stride,
+		PAGE_BYTES);
+}
+
+/* ---- other hosts ---------------------------------------------------------- */
+
+/* What ranks of other hosts write, but for shares and slots. */
+static void place_far(
+	struct layout *layout, const struct shape *shape, struct cursor *cursor)
+{
+	uint64_t depth = (uint64_t)shape->depth;
+	uint64_t heads = depth * (uint64_t)shape->num_members;
+	uint64_t landings = (uint64_t)layout->num_landings;
+
+	if (!shape->hosts)
+		return;
+	layout->far_head_off = place_array(
+		cursor, heads, layout->head_stride, LINE_BYTES);
+	layout->far_note_off = place_array(
+		cursor, heads, sizeof(struct step_head), LINE_BYTES);
+	if (!shape->sums_by_host)
+		return;
+	layout->told_stride = (uint64_t)shape->max_tokens *
+			      (uint64_t)shape->topk * sizeof(float);
+	layout->told_off =
+		place_array(cursor, depth, layout->told_stride, LINE_BYTES);
+	layout->told_landed_off = place_array(cursor, landings * depth,
+		layout->told_stride, LINE_BYTES);
+	layout->partial_off = place_array(cursor, PARTIAL_ROWS,
+		(uint64_t)shape->back_bytes, PAGE_BYTES);
+}
+
+/* ---- slots ---------------------------------------------------------------- */
 
 static void place_data(
 	struct layout *layout, const struct shape *shape, struct cursor *cursor)
@@ -169,14 +289,16 @@ static void place_data(
 		place_array(cursor, rows, 3 * sizeof(int32_t), LINE_BYTES);
 	layout->rows_off =
 		place_array(cursor, indexed ? 0 : rows, row_bytes, PAGE_BYTES);
-	layout->kept_off =
-		place_array(cursor, kept_rows(shape), row_bytes, PAGE_BYTES);
-	layout->offer_off =
-		place_array(cursor, 1, layout_offer(shape).bytes, LINE_BYTES);
 	layout->results_off = place_array(
 		cursor, rows, (uint64_t)shape->result_bytes, PAGE_BYTES);
 	layout->travel_off = place_array(
 		cursor, rows, (uint64_t)shape->travel_bytes, PAGE_BYTES);
+	layout->back_off = place_array(cursor,
+		(uint64_t)(shape->max_tokens * shape->num_sends),
+		(uint64_t)shape->back_bytes, PAGE_BYTES);
+	layout->tp_back_off = place_array(cursor,
+		shape->tp_spans ? rows * (uint64_t)shape->tp_size : 0,
+		(uint64_t)shape->result_bytes, PAGE_BYTES);
 	place_array(cursor, 0, 1, PAGE_BYTES);
 	layout->slot_stride = cursor->offset - first;
 	more = (uint64_t)shape->depth - 1;
@@ -184,8 +306,9 @@ static void place_data(
 }
 
 enum shunt_status layout_init(struct layout *layout, const struct shape *shape,
-	int64_t num_local, int32_t rank)
+	int64_t num_local, int32_t member)
 {
+	int32_t rank = member % shape->num_ranks;
 	struct cursor cursor = {0};
 	enum shunt_status status;
 
@@ -193,8 +316,11 @@ enum shunt_status layout_init(struct layout *layout, const struct shape *shape,
 	status = set_rows(layout, shape, num_local, rank);
 	if (status != SHUNT_OK)
 		return status;
+	layout->num_landings = num_landings(shape, member);
 	place_control(layout, shape, &cursor);
 	place_data(layout, shape, &cursor);
+	place_shares(layout, shape, &cursor);
+	place_far(layout, shape, &cursor);
 	if (cursor.overflow)
 		return error_set(SHUNT_INVALID,
 			"hidden %lld, %lld rows and depth %d make a window of "

@@ -20,15 +20,29 @@
  *	weights  [slot][A]
  *	source   [slot][A][3]
  *	rows     [slot][A][H]      ... = expand_x; none with INDEXED
- *	kept     [slot][T_max * sends][H]  INDEXED: own rows, read by receivers;
- *	                           else those of a small step, which they fetch
- *	offer    [slot]            what goes with rows to be fetched
  *	results  [slot][A][H]      written by the experts, read by the senders
  *	travel   [slot][A][..]     what is read instead, where results are
  *	                           quantized or reduced over TP first
+ *	share    [share slot]      rows that this rank offers to others: INDEXED
+ *	                           all, else those of a small step:
+ *	           kept  [T_max * sends][H]
+ *	           offer           what goes with rows to be fetched
  *
  * Only lines, done words, scales, row_scales, weights, source and rows are written by
  * peers; each row of the latter has exactly one writer in a step.
+ *
+ * Where ranks are on several hosts, all rows are offered, and this is written by
+ * ranks of other hosts only, by RDMA (docs/protocol.md):
+ *
+ *	far_head [slot][M]         head and counts of member s
+ *	far_note [slot][M]         note of member s
+ *	landed   [landing][share slot]  shares of members of other hosts
+ *	back     [slot][T_max * sends][..]  experts' rows of own tokens, by place,
+ *	                           or sums of a host at its first place
+ *	tp_back  [slot][P][A][H]   results of TP ranks on other hosts
+ *	told     [slot][T_max * K] with sums by host: weights in force, for
+ *	told_landed [landing][slot] .. those who sum; and theirs
+ *	partial  [PARTIAL_ROWS][H] sums on their way
  */
 #ifndef EXCHANGE_LAYOUT_H
 #define EXCHANGE_LAYOUT_H
@@ -42,9 +56,11 @@
 
 enum phase {
 	PHASE_COUNTS,  /* head and counts of the step can be read */
-	PHASE_ROWS,    /* the rows to this rank are written */
+	PHASE_LANDED,  /* rows by host: what landed here can be read */
+	PHASE_ROWS,    /* the rows to this rank are written, or it has fetched */
 	PHASE_RESULTS, /* note and results of the step can be read */
 	PHASE_TRAVEL,  /* with TP: the reduced rows can be read */
+	PHASE_SUMS,    /* sums by host: those of this rank's tokens are written */
 	PHASE_READ,    /* y that lies in the caller's memory has been read */
 	NUM_PHASES
 };
@@ -85,40 +101,48 @@ struct layout {
 	uint64_t weights_off;
 	uint64_t source_off;
 	uint64_t rows_off;
-	uint64_t kept_off;
-	uint64_t offer_off;
 	uint64_t results_off;
 	uint64_t travel_off;
 	uint64_t slot_stride;
+	uint64_t share_off;
+	uint64_t share_stride; /* from share slot to share slot */
+	uint64_t share_slots;  /* step n uses n mod share_slots */
+	uint64_t far_head_off;
+	uint64_t far_note_off;
+	int32_t num_landings;
+	uint64_t landed_off;
+	uint64_t back_off;    /* of slot 0; at slot_stride */
+	uint64_t tp_back_off; /* likewise */
+	uint64_t told_off;
+	uint64_t told_landed_off;
+	uint64_t told_stride; /* from slot to slot */
+	uint64_t partial_off;
 	uint64_t total_bytes;
 };
 
-/* Where in an offer its arrays begin, by token: places (int32_t, num_sends),
- * weights (float, topk), row_scales (float) and scales. */
-struct layout_offer {
-	uint64_t weights, row_scales, scales, bytes;
+/* Rows in `partial`. */
+#define PARTIAL_ROWS 256
+
+/* Where in a share its arrays begin. The rows come first: one per token, or one
+ * per place (token * sends + k) where each may have scales of its own. Then by
+ * token: places (int32_t, num_sends) and weights (float, topk). Then by row:
+ * row_scales (float) and scales. */
+struct layout_share {
+	uint64_t num_rows;
+	uint64_t places, weights, row_scales, scales, bytes;
 };
 
-static inline struct layout_offer layout_offer(const struct shape *shape)
-{
-	uint64_t tokens = (uint64_t)shape->fetch_tokens;
-	struct layout_offer offer = {
-		.weights = tokens * (uint64_t)shape->num_sends * 4,
-	};
+struct layout_share layout_share(const struct shape *shape);
 
-	offer.row_scales = offer.weights + tokens * (uint64_t)shape->topk * 4;
-	offer.scales = offer.row_scales + tokens * 4;
-	offer.bytes =
-		offer.scales + tokens * (uint64_t)shape_scale_bytes(shape);
-	return offer;
-}
+/* The number of member `from`'s landing at member `at`; -1: it has none. */
+int32_t layout_landing(const struct shape *shape, int32_t at, int32_t from);
 
 /*
- * The layout of EP rank `rank` with num_local experts. Errors: INVALID where
+ * The layout of `member` with num_local experts. Errors: INVALID where
  * rows or bytes leave their range (names both).
  */
 enum shunt_status layout_init(struct layout *layout, const struct shape *shape,
-	int64_t num_local, int32_t rank);
+	int64_t num_local, int32_t member);
 
 static inline uint64_t layout_line(const struct layout *layout,
 	const struct shape *shape, enum phase phase, int64_t slot, int32_t from)
@@ -149,14 +173,58 @@ static inline uint64_t layout_head(const struct layout *layout, int64_t slot)
 	return layout->head_off + (uint64_t)slot * layout->head_stride;
 }
 
-static inline uint64_t layout_counts(const struct layout *layout, int64_t slot)
-{
-	return layout_head(layout, slot) + sizeof(struct step_head);
-}
-
 static inline uint64_t layout_note(const struct layout *layout, int64_t slot)
 {
 	return layout->note_off + (uint64_t)slot * sizeof(struct step_head);
+}
+
+/* Of member `from` of another host. */
+static inline uint64_t layout_far_head(const struct layout *layout,
+	const struct shape *shape, int64_t slot, int32_t from)
+{
+	return layout->far_head_off +
+	       ((uint64_t)slot * (uint64_t)shape->num_members +
+		       (uint64_t)from) *
+		       layout->head_stride;
+}
+
+static inline uint64_t layout_far_note(const struct layout *layout,
+	const struct shape *shape, int64_t slot, int32_t from)
+{
+	return layout->far_note_off +
+	       ((uint64_t)slot * (uint64_t)shape->num_members +
+		       (uint64_t)from) *
+		       sizeof(struct step_head);
+}
+
+/* The share of step `epoch`; of a landing. */
+static inline uint64_t layout_own_share(
+	const struct layout *layout, uint64_t epoch)
+{
+	return layout->share_off +
+	       epoch % layout->share_slots * layout->share_stride;
+}
+
+static inline uint64_t layout_landed_share(
+	const struct layout *layout, int32_t landing, uint64_t epoch)
+{
+	return layout->landed_off +
+	       ((uint64_t)landing * layout->share_slots +
+		       epoch % layout->share_slots) *
+		       layout->share_stride;
+}
+
+static inline uint64_t layout_told(const struct layout *layout, int64_t slot)
+{
+	return layout->told_off + (uint64_t)slot * layout->told_stride;
+}
+
+static inline uint64_t layout_told_landed(const struct layout *layout,
+	const struct shape *shape, int32_t landing, int64_t slot)
+{
+	return layout->told_landed_off +
+	       ((uint64_t)landing * (uint64_t)shape->depth + (uint64_t)slot) *
+		       layout->told_stride;
 }
 
 static inline uint64_t layout_slot(

@@ -1,13 +1,15 @@
 /* Routes; see route.h. */
 #include "exchange/route.h"
 
+#include "exchange/layout.h"
+
 #include <string.h>
 
 void route_copy_counts(struct route *to, const struct route *from,
-	const struct shape *shape, int64_t num_local)
+	const struct shape *shape, const struct layout *layout)
 {
 	size_t units = (size_t)shape->num_units * sizeof(uint32_t);
-	size_t experts = (size_t)num_local;
+	size_t experts = (size_t)layout->num_local;
 
 	memcpy(to->next, from->next, units);
 	memcpy(to->total, from->total, units * (size_t)shape->tp_size);
@@ -18,6 +20,9 @@ void route_copy_counts(struct route *to, const struct route *from,
 		experts * sizeof(*to->expert_first_row));
 	memcpy(to->blocks, from->blocks,
 		experts * (size_t)shape->num_members * sizeof(*to->blocks));
+	if (shape->sums_by_host)
+		memcpy(to->before, from->before,
+			units * (size_t)layout->num_landings);
 	to->num_rows = from->num_rows;
 	to->extent_rows = from->extent_rows;
 }

@@ -30,6 +30,9 @@ struct route {
 	int32_t *unit; /* [T_max * sends]: unit, or ROUTE_NONE, ROUTE_SPECIAL */
 	int32_t *row;  /* [T_max * sends]: row at the unit's rank, in the own
 			  * TP place; see route_row() */
+	/* [T_max * sends]: where combine reads it: the same, or for a unit on
+	 * another host the place itself, in `back`. */
+	int32_t *home_row;
 
 	/* What this rank counted; peers could change what lies in the window. */
 	uint32_t *own_counts; /* [units] */
@@ -39,6 +42,9 @@ struct route {
 	uint32_t *total; /* [P * units]: rows from EP group p to unit u */
 	/* [P * units]: first row that this rank writes for u at TP rank q */
 	uint32_t *start;
+	/* With sums by host, [landings * units]: rows from lower ranks of the EP
+	 * group of the member that lands there. */
+	uint32_t *before;
 
 	/* What this rank receives. */
 	int64_t num_rows;          /* N */
@@ -92,8 +98,9 @@ static inline int32_t route_group_at(
 }
 
 /* Copies everybody's counts, and what follows from them. */
+struct layout;
 void route_copy_counts(struct route *to, const struct route *from,
-	const struct shape *shape, int64_t num_local);
+	const struct shape *shape, const struct layout *layout);
 
 /*
  * Walks the blocks of received rows in the order in which they lie. Begin with

@@ -2,6 +2,7 @@
 #include "exchange/shape.h"
 
 #include "base/dtype.h"
+#include "exchange/algorithm.h"
 
 #define INT8_SMALL_GROUP 8
 
@@ -125,8 +126,38 @@ struct shape shape_of(const struct shunt_exchange_config *config,
 			: shape_align(
 				  &shape, shape.num_members * shape.max_tokens);
 	shape.fetch_tokens = fetch_tokens(config, &shape);
+	shape.offer_tokens = shape.layout == SHUNT_LAYOUT_INDEXED
+				     ? shape.max_tokens
+				     : shape.fetch_tokens;
 	if (tp_size > 1 || config->combine_quant != SHUNT_COMBINE_QUANT_NONE)
 		/* Rows are read with vectors: begin each at a line. */
 		shape.travel_bytes = (combine_row_bytes(config) + 63) / 64 * 64;
 	return shape;
+}
+
+/* True if the members of some TP group are on several hosts. */
+static bool tp_spans(const struct shape *shape, const struct hosts *hosts)
+{
+	for (int32_t m = shape->num_ranks; m < shape->num_members; m++)
+		if (!hosts_share(hosts, m, m % shape->num_ranks))
+			return true;
+	return false;
+}
+
+void shape_spread(struct shape *shape,
+	const struct shunt_exchange_config *config, const struct hosts *hosts)
+{
+	if (!hosts_span(hosts))
+		return;
+	shape->hosts = hosts;
+	shape->fetch_tokens = 0;
+	shape->offer_tokens = shape->max_tokens;
+	shape->tp_spans = tp_spans(shape, hosts);
+	algorithm_choose(shape, config);
+	shape->back_bytes = shape->travel_bytes ? shape->travel_bytes
+						: shape->result_bytes;
+	if (shape->sums_by_host)
+		shape->back_bytes =
+			(shape->hidden * (int64_t)sizeof(float) + 63) / 64 *
+			64;
 }

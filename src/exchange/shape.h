@@ -16,6 +16,7 @@
 
 #include <shunt/shunt.h>
 
+#include "exchange/hosts.h"
 #include "quant/format.h"
 
 /* Row numbers are int32. */
@@ -49,13 +50,27 @@ struct shape {
 	/* Steps in which no rank has more tokens are fetched by the receivers,
 	 * which spares them a phase; 0: none is. See dispatch/fetch.h. */
 	int64_t fetch_tokens;
+	/* Most tokens of a step whose rows a rank offers to others: as many, or
+	 * all where ranks are on several hosts. */
+	int64_t offer_tokens;
 	/* Of a row in `travel`; 0: results are read in place. */
 	int64_t travel_bytes;
+
+	/* NULL: all ranks are on one host, and the rest means nothing. */
+	const struct hosts *hosts;
+	bool rows_by_host;  /* a row goes to a host once, else to each rank */
+	bool sums_by_host;  /* combine adds up a host's rows there */
+	bool tp_spans;      /* a TP group is on several hosts */
+	int64_t back_bytes; /* of a row that comes back from another host */
 };
 
 /* The shape of a config that has been checked. */
 struct shape shape_of(const struct shunt_exchange_config *config,
 	int32_t num_ranks, int32_t tp_size);
+
+/* Fits the shape to the hosts of its members, which outlive it. */
+void shape_spread(struct shape *shape,
+	const struct shunt_exchange_config *config, const struct hosts *hosts);
 
 /* Bytes of scales of one row. */
 static inline int64_t shape_scale_bytes(const struct shape *shape)
@@ -70,10 +85,10 @@ static inline bool shape_varies_by_expert(const struct shape *shape)
 }
 
 /* True if rows can be read before all of their rank can: they are not summed
- * over a TP group first. */
+ * over a TP group or a host first. */
 static inline bool shape_signals_done(const struct shape *shape)
 {
-	return shape->tp_size == 1;
+	return shape->tp_size == 1 && !shape->sums_by_host;
 }
 
 /* `rows` with padding. Asked for each expert in each step: usually without a

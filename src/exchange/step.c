@@ -10,11 +10,38 @@
 #include "base/error.h"
 #include "base/order.h"
 #include "exchange/drive.h"
+#include "exchange/span.h"
 #include "exchange/timing.h"
 
 #define CODE_BITS 8
 
 /* ---- signals ---------------------------------------------------------- */
+
+/* Some phases are between members of one host, or of different ones. */
+static bool phase_is_between(const struct shunt_exchange *exchange,
+	enum phase phase, int32_t rank)
+{
+	switch (phase) {
+	case PHASE_LANDED:
+		return !exchange_is_far(exchange, rank);
+	case PHASE_SUMS:
+		return exchange_is_far(exchange, rank);
+	default:
+		return true;
+	}
+}
+
+/* Does the step wait for the awaited phase of `rank`? Sums come from the one
+ * that adds up for its host. */
+static bool is_expected(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank)
+{
+	if (!phase_is_between(exchange, step->awaited, rank))
+		return false;
+	return step->awaited != PHASE_SUMS ||
+	       view_rail(step->view, exchange->rank,
+		       exchange_shape(exchange)->hosts->host[rank]) == rank;
+}
 
 void step_signal(struct shunt_exchange *exchange, struct step *step,
 	enum phase phase, enum signal_code code)
@@ -29,12 +56,16 @@ void step_signal(struct shunt_exchange *exchange, struct step *step,
 		 * at the same time. Ranks that a table has left out get it too:
 		 * one that knows nothing of the table must learn of it. */
 		int32_t rank = (exchange->rank + 1 + i) % shape->num_members;
-
-		peer_signal(exchange->group->peers[rank],
-			exchange->window_off[rank] +
+		uint64_t line = exchange->window_off[rank] +
 				layout_line(&exchange->layouts[rank], shape,
-					phase, step->slot, exchange->rank),
-			add);
+					phase, step->slot, exchange->rank);
+
+		if (!phase_is_between(exchange, phase, rank))
+			continue;
+		if (exchange_is_far(exchange, rank))
+			span_signal(exchange, step, rank, phase, line, add);
+		else
+			peer_signal(exchange->group->peers[rank], line, add);
 	}
 }
 
@@ -92,7 +123,8 @@ static uint64_t line_value(const struct shunt_exchange *exchange,
 bool step_has_signal(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank)
 {
-	return line_value(exchange, step, rank) >> CODE_BITS >= step->epoch;
+	return line_value(exchange, step, rank) >> CODE_BITS >= step->epoch ||
+	       !is_expected(exchange, step, rank);
 }
 
 bool step_has_closed(const struct shunt_exchange *exchange, int32_t rank)
@@ -199,6 +231,7 @@ static void advance_refusal(struct shunt_exchange *exchange, struct step *step)
 	advance_drain(exchange, step);
 	if (step->advance)
 		return;
+	step_signal_landed(exchange, step);
 	step_signal(exchange, step, PHASE_ROWS, step->refusal);
 	if (step->refusal == SIGNAL_GIVEN_UP)
 		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
@@ -343,6 +376,13 @@ void step_fail(struct step *step, enum shunt_status status, int32_t rank,
 	step->failure.rank = rank;
 }
 
+void step_signal_landed(struct shunt_exchange *exchange, struct step *step)
+{
+	if (exchange_shape(exchange)->rows_by_host &&
+		step->sent[PHASE_LANDED] >> CODE_BITS != step->epoch)
+		step_signal(exchange, step, PHASE_LANDED, SIGNAL_OK);
+}
+
 /* A peer's text: cut, and nothing but printable characters. */
 static void copy_reason(char *to, const char *from, size_t bytes)
 {
@@ -375,17 +415,28 @@ static void withdraw_y(struct shunt_exchange *exchange, struct step *step)
 	if (!step->y_is_announced)
 		return;
 	order_withdraw(&note->withdrawn, step->epoch);
+	/* Members of other hosts have all of it, or it is lost on the way. */
+	if (exchange_shape(exchange)->hosts)
+		span_flush(exchange);
+}
+
+static void give_up_phase(
+	struct shunt_exchange *exchange, struct step *step, enum phase phase)
+{
+	if (step->sent[phase] >> CODE_BITS != step->epoch)
+		step_signal(exchange, step, phase, SIGNAL_GIVEN_UP);
 }
 
 /* A combine that goes no further: nobody shall wait for what it owes. */
 static void release_readers(struct shunt_exchange *exchange, struct step *step)
 {
 	withdraw_y(exchange, step);
-	if (exchange_shape(exchange)->tp_size > 1 &&
-		step->sent[PHASE_TRAVEL] >> CODE_BITS != step->epoch)
-		step_signal(exchange, step, PHASE_TRAVEL, SIGNAL_GIVEN_UP);
-	if (step->sent[PHASE_READ] >> CODE_BITS != step->epoch)
-		step_signal(exchange, step, PHASE_READ, SIGNAL_GIVEN_UP);
+	give_up_phase(exchange, step, PHASE_RESULTS);
+	if (exchange_shape(exchange)->tp_size > 1)
+		give_up_phase(exchange, step, PHASE_TRAVEL);
+	if (exchange_shape(exchange)->sums_by_host)
+		give_up_phase(exchange, step, PHASE_SUMS);
+	give_up_phase(exchange, step, PHASE_READ);
 }
 
 void step_end_failed(struct shunt_exchange *exchange, struct step *step)
@@ -423,7 +474,8 @@ bool step_collect(struct shunt_exchange *exchange, struct step *step,
 
 		if (!step_has_signal(exchange, step, rank))
 			return false;
-		if (step_signal_code(exchange, step, rank) == SIGNAL_OK)
+		if (!is_expected(exchange, step, rank) ||
+			step_signal_code(exchange, step, rank) == SIGNAL_OK)
 			continue;
 		step_fail_refused(
 			exchange, step, rank, head_of(exchange, rank, step));

@@ -1,7 +1,8 @@
 /*
  * What every step does whatever it carries: signals, waits, refusals.
  *
- * A signal is a counted put of length 0 to a line of each rank's window. A
+ * A signal is a counted put of length 0 to a line of each rank's window (or, to
+ * another host, of what is read here by others: span.h). A
  * line's value is epoch * 256 + code; as each line has one writer, adding the
  * difference to the value before makes the sum the new value. A done word, of an
  * expert's rows on their way home, has the epoch alone.
@@ -14,6 +15,10 @@
 /* Tells every rank, this one included, that a phase of the step is done. */
 void step_signal(struct shunt_exchange *exchange, struct step *step,
 	enum phase phase, enum signal_code code);
+
+/* With rows by host, once all have announced the step: what landed in this rank's
+ * window is there. All of its host wait for that, so it is told in any case. */
+void step_signal_landed(struct shunt_exchange *exchange, struct step *step);
 
 /* Tells the ranks that have rows at this rank's local expert that these can be
  * read. Needs shape_signals_done(). */

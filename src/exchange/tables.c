@@ -19,8 +19,10 @@ static void *carve(struct carver *carver, int64_t count, size_t item_bytes)
 }
 
 static void carve_route(struct carver *carver, const struct shape *shape,
-	int64_t num_local, struct route *route)
+	const struct layout *layout, struct route *route)
 {
+	int64_t num_local = layout->num_local;
+	int64_t num_landings = layout->num_landings;
 	int64_t choices = shape->max_tokens * shape->topk;
 	int64_t sends = shape->max_tokens * shape->num_sends;
 	int64_t totals = shape->num_units * shape->tp_size;
@@ -30,6 +32,13 @@ static void carve_route(struct carver *carver, const struct shape *shape,
 	route->active = carve(carver, shape->max_tokens, 1);
 	route->unit = carve(carver, sends, sizeof(*route->unit));
 	route->row = carve(carver, sends, sizeof(*route->row));
+	route->home_row = route->row;
+	if (shape->hosts)
+		route->home_row =
+			carve(carver, sends, sizeof(*route->home_row));
+	route->before = carve(carver,
+		shape->sums_by_host ? num_landings * shape->num_units : 0,
+		sizeof(*route->before));
 	route->own_counts =
 		carve(carver, shape->num_units, sizeof(*route->own_counts));
 	route->next = carve(carver, shape->num_units, sizeof(*route->next));
@@ -74,11 +83,12 @@ static void carve_step(struct carver *carver, const struct shape *shape,
 		sizeof(*step->recv_counts));
 	step->tp_counts =
 		carve(carver, shape->tp_size, sizeof(*step->tp_counts));
+	/* Across hosts they are checked as they are read. */
 	step->offered = carve(carver,
 		shape->num_ranks * shape->fetch_tokens * shape->num_sends,
 		sizeof(*step->offered));
-	step->num_offered =
-		carve(carver, shape->num_ranks, sizeof(*step->num_offered));
+	step->told_tokens =
+		carve(carver, shape->num_members, sizeof(*step->told_tokens));
 	step->fed = carve(carver, num_local, 1);
 	step->row_places =
 		carve(carver, shape->num_members, sizeof(*step->row_places));
@@ -107,6 +117,9 @@ static void carve_scratch(struct carver *carver, const struct shape *shape,
 	scratch->results = carve(carver, 2 * terms, sizeof(void *));
 	scratch->weights = carve(carver, 2 * terms, sizeof(float));
 	scratch->acc = carve(carver, shape->hidden, sizeof(float));
+	scratch->host_stamp =
+		carve(carver, shape->hosts ? shape->hosts->num_hosts : 0,
+			sizeof(*scratch->host_stamp));
 	scratch->tp_rows = carve(carver, shape->tp_size, sizeof(void *));
 }
 
@@ -120,6 +133,12 @@ static void carve_rest(struct carver *carver, const struct shape *shape,
 	exchange->counters.expert_rows_base =
 		carve(carver, num_local, sizeof(int64_t));
 	exchange->left_out = carve(carver, shape->num_ranks, 1);
+	exchange->landing_kept = carve(carver,
+		shape->hosts ? shape->num_members : 0,
+		sizeof(*exchange->landing_kept));
+	exchange->landing_there = carve(carver,
+		shape->hosts ? shape->num_members : 0,
+		sizeof(*exchange->landing_there));
 	exchange->blank_row = carve(carver,
 		shape->layout == SHUNT_LAYOUT_INDEXED ? shape->format.row_bytes
 						      : 0,
@@ -127,8 +146,9 @@ static void carve_rest(struct carver *carver, const struct shape *shape,
 	carve_scratch(carver, shape, &exchange->scratch);
 }
 
-uint64_t tables_bytes(const struct shape *shape, int64_t num_local)
+uint64_t tables_bytes(const struct shape *shape, const struct layout *layout)
 {
+	int64_t num_local = layout->num_local;
 	struct shunt_exchange exchange;
 	struct carver carver = {0};
 	struct route route;
@@ -140,7 +160,7 @@ uint64_t tables_bytes(const struct shape *shape, int64_t num_local)
 	for (int32_t i = 0; i < shape->depth; i++)
 		carve_step(&carver, shape, num_local, &step);
 	for (int32_t i = 0; i < shape->num_routes; i++)
-		carve_route(&carver, shape, num_local, &route);
+		carve_route(&carver, shape, layout, &route);
 	carve_rest(&carver, shape, num_local, &exchange);
 	if (shape->elastic)
 		views += 1 + (uint64_t)shape->num_routes;
@@ -171,12 +191,33 @@ static enum shunt_status views_init(struct shunt_exchange *exchange)
 	return status;
 }
 
+/* The keepers of a view are those of the whole one, or with tables every rank has
+ * a landing, with the same number on all of a host. */
+static void find_landings(struct shunt_exchange *exchange)
+{
+	const struct shape *shape = exchange_shape(exchange);
+	bool by_keeper = shape->rows_by_host && !shape->elastic;
+	int32_t me = exchange->rank;
+
+	for (int32_t m = 0; shape->hosts && m < shape->num_members; m++) {
+		int32_t keeper = me;
+
+		if (by_keeper && !hosts_share(shape->hosts, m, me))
+			keeper = view_rail(&exchange->whole, m,
+				shape->hosts->host[me]);
+		exchange->landing_kept[m] = layout_landing(shape, keeper, m);
+		exchange->landing_there[m] = layout_landing(shape, m, me);
+	}
+}
+
 enum shunt_status tables_init(struct shunt_exchange *exchange)
 {
 	const struct shape *shape = exchange_shape(exchange);
-	int64_t num_local = exchange->layouts[exchange->rank].num_local;
-	uint64_t bytes = tables_bytes(shape, num_local);
+	const struct layout *layout = &exchange->layouts[exchange->rank];
+	int64_t num_local = layout->num_local;
+	uint64_t bytes = tables_bytes(shape, layout);
 	struct carver carver = {.block = calloc(1, bytes)};
+	enum shunt_status status;
 
 	if (!carver.block)
 		return error_set(SHUNT_NO_MEMORY,
@@ -184,6 +225,7 @@ enum shunt_status tables_init(struct shunt_exchange *exchange)
 			"there are not (rank %d)",
 			(unsigned long long)bytes, exchange->rank);
 	exchange->tables = carver.block;
+	exchange->share = layout_share(shape);
 	exchange->steps = carve(&carver, shape->depth, sizeof(struct step));
 	exchange->routes =
 		carve(&carver, shape->num_routes, sizeof(struct route));
@@ -192,9 +234,12 @@ enum shunt_status tables_init(struct shunt_exchange *exchange)
 		carve_step(&carver, shape, num_local, &exchange->steps[i]);
 	}
 	for (int32_t i = 0; i < shape->num_routes; i++)
-		carve_route(&carver, shape, num_local, &exchange->routes[i]);
+		carve_route(&carver, shape, layout, &exchange->routes[i]);
 	carve_rest(&carver, shape, num_local, exchange);
-	return views_init(exchange);
+	status = views_init(exchange);
+	if (status == SHUNT_OK)
+		find_landings(exchange);
+	return status;
 }
 
 void tables_fini(struct shunt_exchange *exchange)
@@ -219,15 +264,14 @@ enum shunt_status layouts_init(
 	if (!layouts)
 		return error_set(SHUNT_NO_MEMORY,
 			"rank %d: no memory for %d layouts", rank, num_members);
-	for (int32_t r = 0; r < num_ranks && !status; r++)
-		status = layout_init(&layouts[r], &accepted->shape,
-			placement_num_local(&accepted->placement, r), r);
+	for (int32_t m = 0; m < num_members && !status; m++)
+		status = layout_init(&layouts[m], &accepted->shape,
+			placement_num_local(&accepted->placement, m % num_ranks),
+			m);
 	if (status != SHUNT_OK) {
 		free(layouts);
 		return status;
 	}
-	for (int32_t m = num_ranks; m < num_members; m++)
-		layouts[m] = layouts[m - num_ranks];
 	*out = layouts;
 	return SHUNT_OK;
 }

@@ -22,10 +22,14 @@ enum shunt_status view_init(
 		.members = calloc(members, sizeof(int32_t)),
 		.original = calloc(ranks, sizeof(int32_t)),
 		.scale_row = calloc(units, sizeof(int64_t)),
+		.by_host = calloc(members, sizeof(int32_t)),
+		.host_first = calloc(members + 1, sizeof(int32_t)),
+		.number = calloc(members, sizeof(int32_t)),
 	};
 	status = placement_alloc(
 		&view->placement, shape->num_ranks, shape->num_units, rank);
 	if (view->members && view->original && view->scale_row &&
+		view->by_host && view->host_first && view->number &&
 		status == SHUNT_OK)
 		return SHUNT_OK;
 	view_fini(view);
@@ -39,6 +43,9 @@ void view_fini(struct view *view)
 	free(view->members);
 	free(view->original);
 	free(view->scale_row);
+	free(view->by_host);
+	free(view->host_first);
+	free(view->number);
 	placement_fini(&view->placement);
 	*view = (struct view){0};
 }
@@ -47,7 +54,7 @@ uint64_t view_bytes(const struct shape *shape)
 {
 	uint64_t units = (uint64_t)shape->num_units + 1;
 
-	return (uint64_t)shape->num_members * sizeof(int32_t) +
+	return ((uint64_t)shape->num_members * 4 + 1) * sizeof(int32_t) +
 	       (uint64_t)shape->num_ranks * sizeof(int32_t) +
 	       units * sizeof(int64_t) +
 	       placement_bytes(shape->num_ranks, shape->num_units);
@@ -65,6 +72,14 @@ void view_copy(struct view *to, const struct view *from)
 		(size_t)from->num_members * sizeof(*to->members));
 	memcpy(to->original, from->original,
 		(size_t)from->num_ranks * sizeof(*to->original));
+	to->num_hosts = from->num_hosts;
+	to->num_all = from->num_all;
+	memcpy(to->by_host, from->by_host,
+		(size_t)from->num_members * sizeof(*to->by_host));
+	memcpy(to->host_first, from->host_first,
+		(size_t)(from->num_hosts + 1) * sizeof(*to->host_first));
+	memcpy(to->number, from->number,
+		(size_t)from->num_all * sizeof(*to->number));
 	placement_copy(&to->placement, &from->placement);
 	memcpy(to->scale_row, from->scale_row,
 		(size_t)from->placement.num_units * sizeof(*to->scale_row));
@@ -101,6 +116,30 @@ static void fill_scale_rows(
 		view->scale_row[view->num_experts + i] = i / replicas;
 }
 
+/* Sorts the members by host. */
+static void fill_hosts(struct view *view, const struct shape *shape)
+{
+	const struct hosts *hosts = shape->hosts;
+	int32_t num = 0;
+
+	view->num_hosts = hosts ? hosts->num_hosts : 0;
+	view->num_all = shape->num_members;
+	for (int32_t m = 0; m < shape->num_members; m++)
+		view->number[m] = -1;
+	for (int32_t h = 0; h < view->num_hosts; h++) {
+		view->host_first[h] = num;
+		for (int32_t i = 0; i < view->num_members; i++) {
+			int32_t member = view->members[i];
+
+			if (hosts->host[member] != h)
+				continue;
+			view->number[member] = num - view->host_first[h];
+			view->by_host[num++] = member;
+		}
+		view->host_first[h + 1] = num;
+	}
+}
+
 static void fill_members(struct view *view, const struct shape *shape)
 {
 	view->num_members = shape->tp_size * view->num_ranks;
@@ -108,6 +147,7 @@ static void fill_members(struct view *view, const struct shape *shape)
 		for (int32_t r = 0; r < view->num_ranks; r++)
 			view->members[p * view->num_ranks + r] =
 				p * shape->num_ranks + view->original[r];
+	fill_hosts(view, shape);
 }
 
 void view_fill_whole(struct view *view, const struct shape *shape,

@@ -20,6 +20,14 @@ struct view {
 	int32_t *members;         /* [num_members]: of (p, r) at p * W' + r */
 	int32_t *original;        /* [W']: EP rank in the exchange */
 	int64_t *scale_row;       /* [units]: row of smooth and static scales */
+	/* Where ranks are on several hosts: the members by host, those of host h
+	 * from host_first[h] on; and by member of the exchange its number among
+	 * those of its host, -1 if it is left out. */
+	int32_t num_hosts;   /* 0: all are on one host */
+	int32_t num_all;     /* members of the exchange */
+	int32_t *by_host;    /* [num_members] */
+	int32_t *host_first; /* [num_hosts + 1] */
+	int32_t *number;     /* [members] */
 	struct placement placement; /* of units over the ranks of the view */
 };
 
@@ -50,6 +58,17 @@ enum shunt_status view_fill_table(struct view *view, const struct shape *shape,
 
 /* Copies `from` to `to`, which has room. */
 void view_copy(struct view *to, const struct view *from);
+
+/* The member of host h that takes in for its host what `member`, of another one,
+ * sends there, or adds up what goes back; -1: nobody of the host is left. */
+static inline int32_t view_rail(
+	const struct view *view, int32_t member, int32_t h)
+{
+	int32_t first = view->host_first[h];
+	int32_t size = view->host_first[h + 1] - first;
+
+	return size ? view->by_host[first + view->number[member] % size] : -1;
+}
 
 /* Ranks that hold the same shared expert; 1 where there is none. */
 static inline int32_t view_replicas(

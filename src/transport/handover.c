@@ -83,19 +83,9 @@ static enum shunt_status lost(const struct handover_terms *terms, int32_t rank)
 static enum shunt_status unreachable(
 	const struct handover_terms *terms, int32_t rank)
 {
-	const uint8_t *mine = terms->hellos[terms->rank].host;
-	enum shunt_status status = SHUNT_UNSUPPORTED;
-
-	if (memcmp(terms->hellos[rank].host, mine, 16) == 0)
-		status = lost(terms, rank);
-	else
-		error_set_errno(status,
-			"rank %d is not reachable in this host's shared "
-			"memory: it is on another host or in another network "
-			"namespace, and RDMA is not in this version",
-			rank);
+	lost(terms, rank);
 	error_add_rank(rank);
-	return status;
+	return SHUNT_PEER_LOST;
 }
 
 /* What the error of a connect or send to a rank means. */
@@ -179,7 +169,7 @@ static enum shunt_status parcel_take(
 		error_add_rank(from);
 		return SHUNT_PEER_FAULT;
 	}
-	if (!handover->peers[from]) {
+	if (!handover->peers[from] && !handover->terms->is_far[from]) {
 		status = transport_shm_attach(&handover->terms->hellos[from],
 			from, fd, &handover->peers[from]);
 		handover->num_missing -= status == SHUNT_OK;
@@ -300,7 +290,8 @@ static enum shunt_status guests_accept(struct handover *handover)
 
 static bool is_missing(const struct handover *handover, int32_t rank)
 {
-	return !handover->peers[rank] || !handover->sent[rank];
+	return !handover->terms->is_far[rank] &&
+	       (!handover->peers[rank] || !handover->sent[rank]);
 }
 
 static enum shunt_status timed_out(const struct handover *handover)
@@ -405,8 +396,8 @@ enum shunt_status handover_run(
 		return error_set(SHUNT_NO_MEMORY,
 			"no memory to hand over to %d ranks", terms->num_ranks);
 	for (int32_t r = 0; r < terms->num_ranks; r++) {
-		handover.sent[r] = peers[r] != NULL;
-		handover.num_unsent += !peers[r];
+		handover.sent[r] = terms->is_far[r] || peers[r];
+		handover.num_unsent += !handover.sent[r];
 	}
 	handover.num_missing = handover.num_unsent;
 	while (status == SHUNT_OK && !is_complete(&handover))

@@ -17,15 +17,16 @@ struct handover_terms {
 	int32_t rank;
 	int32_t num_ranks;
 	const struct peer_hello *hellos;
+	const bool *is_far;    /* [num_ranks]: on another host, left out */
 	const uint8_t *secret; /* 32 bytes */
 	int64_t deadline;
 };
 
 /*
- * Hands the own segment to every rank whose peers[] is NULL, and attaches to
- * theirs; strangers are dropped. Leaves the listener open. On failure some of
+ * Hands the own segment to every near rank whose peers[] is NULL, and attaches
+ * to theirs; strangers are dropped. Leaves the listener open. On failure some of
  * the peers may be attached: the caller closes them.
- * Errors: UNSUPPORTED, TIMEOUT, PEER_FAULT, SYSTEM, NO_MEMORY; see select.h.
+ * Errors: PEER_LOST, TIMEOUT, PEER_FAULT, SYSTEM, NO_MEMORY; see select.h.
  */
 enum shunt_status handover_run(
 	const struct handover_terms *terms, struct peer **peers);

@@ -26,19 +26,32 @@ static bool boot_read(char boot[64])
 	return found;
 }
 
-void host_id(uint8_t id[16])
+static void identity_read(struct identity *identity, const uint8_t process[16])
 {
-	struct identity identity;
 	struct stat space;
 
-	memset(&identity, 0, sizeof(identity));
-	if (!boot_read(identity.boot) ||
+	memset(identity, 0, sizeof(*identity));
+	if (!boot_read(identity->boot) ||
 		stat("/proc/self/ns/net", &space) != 0) {
-		randombytes_buf(id, 16);
+		memset(identity, 0, sizeof(*identity));
+		memcpy(identity->boot, process, 16);
 		return;
 	}
-	identity.device = space.st_dev;
-	identity.inode = space.st_ino;
-	crypto_generichash(
-		id, 16, (const uint8_t *)&identity, sizeof(identity), NULL, 0);
+	identity->device = space.st_dev;
+	identity->inode = space.st_ino;
+}
+
+void host_id(uint8_t id[16], const uint8_t process[16], const char *text)
+{
+	struct identity identity;
+	crypto_generichash_state state;
+
+	identity_read(&identity, process);
+	crypto_generichash_init(&state, NULL, 0, 16);
+	crypto_generichash_update(
+		&state, (const uint8_t *)&identity, sizeof(identity));
+	if (text)
+		crypto_generichash_update(
+			&state, (const uint8_t *)text, strlen(text));
+	crypto_generichash_final(&state, id, 16);
 }

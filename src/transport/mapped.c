@@ -46,12 +46,17 @@ enum shunt_status mapped_put(struct peer *peer, uint64_t offset,
 	uint64_t add, bool *again)
 {
 	void *target = mapped_map(peer, offset, num_bytes);
+	bool is_counted = counter_offset != PUT_NO_COUNTER;
 	_Atomic uint64_t *counter =
 		mapped_map(peer, counter_offset, sizeof(*counter));
 
 	*again = false;
 	if (!target)
 		return put_refuse(peer, "its", offset, num_bytes);
+	if (!is_counted) {
+		memcpy(target, bytes, num_bytes);
+		return SHUNT_OK;
+	}
 	if (!counter || counter_offset % sizeof(*counter) != 0)
 		return put_refuse(
 			peer, "the counter's", counter_offset, num_bytes);

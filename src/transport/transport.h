@@ -5,13 +5,15 @@
  * segment, then add to a 64-bit counter there. Each transport keeps exactly
  * these promises, and tests/test_transport.c holds each to them:
  *
- *  - whoever sees the addition (order_acquire) can read the bytes;
- *  - two puts are not ordered with each other;
- *  - a put of length 0 is a pure signal;
+ *  - an addition covers this put and all earlier ones of this rank to the peer:
+ *    whoever sees it (order_acquire) can read all of their bytes;
+ *  - additions to a peer become visible in the order of their puts, bytes as
+ *    they like;
+ *  - a put of length 0 is a pure signal, one without a counter only bytes;
  *  - a counter has one writer, so a sum is also a value.
  *
- * Transports do not know each other. peer_attach() in select.c picks one per
- * peer: self, same process, same host.
+ * Transports do not know each other. select.c picks one per peer: self, same
+ * process, same host, RDMA.
  */
 #ifndef TRANSPORT_TRANSPORT_H
 #define TRANSPORT_TRANSPORT_H
@@ -22,6 +24,12 @@
 #include <shunt/status.h>
 
 #include "memory/segment.h"
+#include "transport/far_hello.h"
+
+/* For counter_offset: nobody is told. */
+#define PUT_NO_COUNTER UINT64_MAX
+/* So many bytes are copied at once, wherever they lie. */
+#define PUT_COPY_BYTES 256
 
 enum peer_state {
 	PEER_ALIVE,
@@ -32,7 +40,7 @@ enum peer_state {
 struct peer;
 
 struct transport_ops {
-	const char *name; /* "self", "threads", "shm" */
+	const char *name; /* "self", "threads", "shm", "verbs" */
 
 	/*
 	 * Pointer for load and store to [offset, offset + bytes) of the peer's
@@ -47,8 +55,12 @@ struct transport_ops {
 	 * The counted put. `counter_offset` is 8-byte aligned. Never blocks.
 	 * Wakes the peer if it sleeps. *again becomes true if nothing was done
 	 * because of back-pressure: progress, and call again.
-	 * Errors: INVALID (a range outside the peer's segment; nothing done),
-	 * PEER_LOST. A put to a lost peer may also succeed and go nowhere.
+	 * More than PUT_COPY_BYTES lie in this rank's segment, where the peer
+	 * cannot be mapped, and stay as they are until flushed(), or until
+	 * the peer is known to have them.
+	 * Errors: INVALID (a range outside of what can be reached of the peer;
+	 * nothing done), PEER_LOST. A put to a lost peer may also succeed and
+	 * go nowhere.
 	 */
 	enum shunt_status (*put)(struct peer *peer, uint64_t offset,
 		const void *bytes, uint64_t num_bytes, uint64_t counter_offset,
@@ -73,14 +85,31 @@ struct transport_ops {
 struct peer {
 	const struct transport_ops *ops;
 	int32_t rank; /* in the world */
-	/* The peer's control page; set by transports that can map. */
+	int32_t host; /* its number in the world */
+	bool is_far;  /* on another host: it cannot be mapped */
+	uint64_t segment_bytes;
+	/* The peer's control page, or of a far one the image that it keeps up
+	 * to date here. */
 	struct control *control;
 };
 
+/* True if [offset, offset + bytes) is inside of the peer's segment. */
+static inline bool peer_has(
+	const struct peer *peer, uint64_t offset, uint64_t bytes)
+{
+	/* No sum that could overflow. */
+	return offset <= peer->segment_bytes &&
+	       bytes <= peer->segment_bytes - offset;
+}
+
 /*
- * A pure signal: adds to a counter of the peer, pushing through back-pressure.
- * A signal to a lost peer goes nowhere; whoever waits for it notices the loss.
+ * A put that pushes through back-pressure. To a lost peer it goes nowhere;
+ * whoever waits for it notices the loss.
  */
+void peer_put(struct peer *peer, uint64_t offset, const void *bytes,
+	uint64_t num_bytes, uint64_t counter_offset, uint64_t add);
+
+/* A pure signal: adds to a counter of the peer. */
 void peer_signal(struct peer *peer, uint64_t counter_offset, uint64_t add);
 
 /* What a rank tells the others at the rendezvous, so that they can attach.
@@ -92,6 +121,7 @@ struct peer_hello {
 	uint8_t host[16];    /* where abstract sockets are shared; host.h */
 	uint8_t socket[16];  /* random name of the hand-over socket */
 	uint64_t pid;
+	struct far_hello far; /* how other hosts reach it */
 };
 
 #endif

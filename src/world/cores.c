@@ -24,7 +24,7 @@ int32_t cores_of_all(const struct shunt_world *world)
 	for (int32_t r = 0; r < world->num_ranks; r++) {
 		const struct peer *peer = world->peers[r];
 
-		for (int i = 0; peer && peer->control && i < CONTROL_CORE_WORDS;
+		for (int i = 0; peer && !peer->is_far && i < CONTROL_CORE_WORDS;
 			i++)
 			cores[i] |= peer->control->cores[i];
 	}

@@ -1,4 +1,5 @@
 /* Gathers over the regions of a group; see group.h. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,19 @@ static enum shunt_status gather_wait(
 	return wait_for(&self.waiter, deadline);
 }
 
+/* What member r brought, where this rank reads it. */
+static const struct post *post_of(const struct shunt_group *group, int32_t r)
+{
+	uint64_t n = group->num_gathers;
+	const uint8_t *mine =
+		(const uint8_t *)region_of(group, group->rank);
+
+	if (group->peers[r]->is_far)
+		return (const struct post *)(const void *)(mine +
+			sent_off(group->size, r, n));
+	return &region_of(group, r)->post[n & 1];
+}
+
 /* Copies the post of each member out; sizes come from peers. */
 static enum shunt_status gather_collect(const struct shunt_group *group,
 	const struct post *mine, struct gathered *gathered)
@@ -69,8 +83,7 @@ static enum shunt_status gather_collect(const struct shunt_group *group,
 			"rank %d: no memory for what %d ranks bring",
 			group->rank, group->size);
 	for (int32_t r = 0; r < group->size; r++) {
-		const struct group_region *region = region_of(group, r);
-		const struct post *post = &region->post[group->num_gathers & 1];
+		const struct post *post = post_of(group, r);
 
 		if (post->tag != mine->tag || post->num_bytes != bytes) {
 			free(blobs);
@@ -89,6 +102,20 @@ static enum shunt_status gather_collect(const struct shunt_group *group,
 	return SHUNT_OK;
 }
 
+static void tell(struct shunt_group *group, int32_t r, const struct post *post)
+{
+	struct peer *peer = group->peers[r];
+	uint64_t region = group->region_off[r];
+
+	if (peer->is_far)
+		peer_put(peer,
+			region + sent_off(group->size, group->rank,
+					 group->num_gathers),
+			post, offsetof(struct post, bytes) + post->num_bytes,
+			PUT_NO_COUNTER, 0);
+	region_signal(group, r, arrived_off(group->rank));
+}
+
 /*
  * A post is written over two gathers later. By then every member has arrived
  * at the gather in between, that is, has left the first.
@@ -105,7 +132,7 @@ void gather_post(struct shunt_group *group, uint64_t tag, const void *blob,
 	memcpy(post->bytes, blob, blob_bytes);
 	world_beat(group->world, BEAT_GROUP, group->num_gathers);
 	for (int32_t r = 0; r < group->size; r++)
-		region_signal(group, r, arrived_off(group->rank));
+		tell(group, r, post);
 }
 
 enum shunt_status gather_finish(

@@ -1,6 +1,7 @@
 /* Groups: members find each other, and leave; see group.h. */
 #include "world/group.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,27 @@ static uint64_t directory_token(int32_t member)
 	return (UINT64_C(1) << 47) + (uint64_t)member;
 }
 
+/* An entry of the own directory is another now: members of other hosts have an
+ * image of it. Its key is a counter of theirs, with this rank for its writer. */
+static void directory_send(const struct shunt_group *group,
+	const struct directory_entry *entry, uint64_t add)
+{
+	uint64_t at = (uint64_t)((const uint8_t *)entry -
+				 (const uint8_t *)group->world->control);
+
+	for (int32_t r = 0; r < group->size; r++) {
+		struct peer *peer = group->peers[r];
+		uint64_t image;
+
+		if (!peer->is_far)
+			continue;
+		image = far_image_off(peer) + at;
+		peer_put(peer, image + offsetof(struct directory_entry, offset),
+			&group->region_off[group->rank], sizeof(uint64_t),
+			image + offsetof(struct directory_entry, key), add);
+	}
+}
+
 static enum shunt_status directory_publish(struct shunt_group *group)
 {
 	struct shunt_world *world = group->world;
@@ -65,9 +87,11 @@ static enum shunt_status directory_publish(struct shunt_group *group)
 		return error_set(SHUNT_STATE,
 			"rank %d: %d groups are alive, which is the limit",
 			group->rank, CONTROL_MAX_GROUPS);
+	directory_send(group, entry, group->key);
 	for (int32_t r = 0; r < group->size; r++)
-		doorbell_ring(&group->peers[r]->control->doorbell,
-			directory_token(group->members[group->rank]));
+		if (!group->peers[r]->is_far)
+			doorbell_ring(&group->peers[r]->control->doorbell,
+				directory_token(group->members[group->rank]));
 	return SHUNT_OK;
 }
 
@@ -76,8 +100,10 @@ static void directory_withdraw(struct shunt_group *group)
 	struct directory_entry *entry =
 		directory_find(group->world->control, group->key);
 
-	if (entry)
-		order_publish(&entry->key, 0);
+	if (!entry)
+		return;
+	directory_send(group, entry, -group->key);
+	order_publish(&entry->key, 0);
 }
 
 struct meet_waiter {
@@ -123,8 +149,10 @@ static enum shunt_status regions_check(struct shunt_group *group)
 	char name[48];
 
 	for (int32_t r = 0; r < group->size; r++) {
-		if (group->region_off[r] % sizeof(struct line) == 0 &&
-			region_of(group, r))
+		uint64_t offset = group->region_off[r];
+
+		if (offset % sizeof(struct line) == 0 &&
+			peer_has(group->peers[r], offset, group->region_bytes))
 			continue;
 		error_set(SHUNT_PEER_FAULT,
 			"%s says that its region is at offset %llu, outside "
@@ -135,6 +163,15 @@ static enum shunt_status regions_check(struct shunt_group *group)
 		return SHUNT_PEER_FAULT;
 	}
 	return SHUNT_OK;
+}
+
+/* Lets members of other hosts write to the own region. */
+static enum shunt_status region_expose(struct shunt_group *group)
+{
+	if (!group->spans_hosts)
+		return SHUNT_OK;
+	return far_expose(group->world->far, group->region_off[group->rank],
+		group->region_bytes);
 }
 
 /* Every member looks the others up; a first gather then tells all that all
@@ -154,6 +191,8 @@ static enum shunt_status group_meet(struct shunt_group *group, int64_t deadline)
 	enum shunt_status status = SHUNT_OK;
 
 	if (!group->published)
+		status = region_expose(group);
+	if (status == SHUNT_OK && !group->published)
 		status = directory_publish(group);
 	if (status == SHUNT_OK)
 		status = wait_for(&self.waiter, deadline);
@@ -201,8 +240,10 @@ static struct shunt_group *group_new(struct shunt_world *world,
 		group->peers[r] = world->peers[group->members[r]];
 		if (group->members[r] == world->rank)
 			group->rank = r;
+		group->spans_hosts =
+			group->spans_hosts || group->peers[r]->is_far;
 	}
-	group->region_bytes = region_bytes(num_ranks);
+	group->region_bytes = region_bytes(num_ranks, group->spans_hosts);
 	return group;
 }
 

@@ -27,6 +27,7 @@ struct shunt_group {
 	uint64_t *region_off; /* [size]: in each member's segment */
 	uint64_t region_bytes;
 	uint64_t key;
+	bool spans_hosts;
 	uint64_t num_gathers;
 	uint64_t num_grids;   /* exchanges with TP that it has made */
 	bool published;       /* in the directory */

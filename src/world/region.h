@@ -4,6 +4,8 @@
  *	post[2]     what this member brings to an even and to an odd gather
  *	arrived[W]  line i: number of gathers that member i has come to
  *	closed[W]   line i: member i will not touch this region again
+ *	sent[W][2]  only where members are on several hosts: posts of members of
+ *	            other hosts, who write them here
  *
  * This file owns its offsets, and group.c and gather.c use them.
  */
@@ -24,10 +26,17 @@ struct group_region {
 	_Alignas(128) struct line lines[]; /* arrived[size], closed[size] */
 };
 
-static inline uint64_t region_bytes(int32_t size)
+/* Where member `i` of another host writes its post of gather `n`. */
+static inline uint64_t sent_off(int32_t size, int32_t i, uint64_t n)
 {
 	return sizeof(struct group_region) +
-	       2 * (uint64_t)size * sizeof(struct line);
+	       2 * (uint64_t)size * sizeof(struct line) +
+	       (2 * (uint64_t)i + (n & 1)) * sizeof(struct post);
+}
+
+static inline uint64_t region_bytes(int32_t size, bool spans_hosts)
+{
+	return sent_off(size, spans_hosts ? size : 0, 0);
 }
 
 static inline uint64_t arrived_off(int32_t member)
@@ -42,6 +51,7 @@ static inline uint64_t closed_off(
 	return arrived_off(group->size + member);
 }
 
+/* NULL for a member of another host. */
 static inline struct group_region *region_of(
 	const struct shunt_group *group, int32_t member)
 {

@@ -55,7 +55,8 @@ static bool range_is_quiet(
 	for (int32_t i = 0; i < range->num_members; i++)
 		if (!member_is_done(world, range, i))
 			return false;
-	return true;
+	/* Puts to other hosts may still read it. */
+	return !world->far || far_is_quiet(world->far);
 }
 
 void retire_sweep(struct shunt_world *world)
@@ -69,6 +70,8 @@ void retire_sweep(struct shunt_world *world)
 			continue;
 		}
 		*link = range->next;
+		if (world->far)
+			far_hide(world->far, range->offset);
 		segment_free(world->segment, range->offset, range->bytes);
 		free(range);
 	}

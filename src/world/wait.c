@@ -96,6 +96,17 @@ static bool any_is_lost(struct waiter *waiter)
 	return false;
 }
 
+/* What has come from other hosts shows in counters only once this rank has
+ * looked. */
+static bool is_ready(struct waiter *waiter)
+{
+	struct far *far = waiter->group->world->far;
+
+	if (far)
+		far_progress(far);
+	return waiter->ready(waiter);
+}
+
 /* The slow look: OK means go on waiting, unless *over. */
 static enum shunt_status look(
 	struct waiter *waiter, int64_t deadline, int64_t now, bool *over)
@@ -104,7 +115,7 @@ static enum shunt_status look(
 	 * has arrived by then, so that a rank lost at the second look has
 	 * really not sent it. */
 	if (any_is_lost(waiter)) {
-		*over = waiter->ready(waiter);
+		*over = is_ready(waiter);
 		if (*over)
 			return SHUNT_OK;
 		if (any_is_lost(waiter))
@@ -112,7 +123,7 @@ static enum shunt_status look(
 				"lost while waiting");
 	}
 	if (now >= deadline) {
-		*over = waiter->ready(waiter);
+		*over = is_ready(waiter);
 		if (!*over)
 			return report(waiter, SHUNT_TIMEOUT, waiter->awaits,
 				"deadline passed while waiting");
@@ -132,7 +143,7 @@ static bool spin(struct waiter *waiter, int64_t until)
 {
 	do {
 		for (int i = 0; i < CHECK_EVERY; i++) {
-			if (waiter->ready(waiter))
+			if (is_ready(waiter))
 				return true;
 			clock_relax();
 		}
@@ -147,7 +158,7 @@ static bool yield(struct waiter *waiter)
 		return false;
 	for (int i = 0; i < YIELDS; i++) {
 		sched_yield();
-		if (waiter->ready(waiter))
+		if (is_ready(waiter))
 			return true;
 	}
 	return false;
@@ -169,14 +180,18 @@ static bool nap(struct waiter *waiter, int64_t now, int64_t until)
 	int64_t span = until - now;
 	uint64_t token = waiter->token(waiter);
 	uint32_t ticket = doorbell_arm(bell, token);
-	bool over = waiter->ready(waiter);
+	bool over;
+
+	if (waiter->group->world->far)
+		far_arm(waiter->group->world->far);
+	over = is_ready(waiter);
 
 	/* Something came meanwhile and another thing is waited for: its ring
 	 * would not wake this sleep. */
 	if (!over && span > 0 && waiter->token(waiter) == token)
 		doorbell_sleep(bell, ticket, span);
 	doorbell_disarm(bell);
-	return over || waiter->ready(waiter);
+	return over || is_ready(waiter);
 }
 
 enum shunt_status wait_for(struct waiter *waiter, int64_t deadline)
@@ -185,7 +200,7 @@ enum shunt_status wait_for(struct waiter *waiter, int64_t deadline)
 	int64_t pace = pace_ns(waiter);
 	int64_t next_look = INT64_MIN;
 	enum shunt_status status = SHUNT_OK;
-	bool over = waiter->ready(waiter);
+	bool over = is_ready(waiter);
 
 	if (!over && spin_ns > 0)
 		over = spin(waiter, clock_now() + spin_ns);

@@ -17,9 +17,10 @@
 #include "bootstrap/bootstrap.h"
 #include "transport/health.h"
 #include "transport/select.h"
-#include "world/group.h"
-#include "world/retire.h"
 #include "world/cores.h"
+#include "world/group.h"
+#include "world/rdma.h"
+#include "world/retire.h"
 #include "world/wait.h"
 
 #define DEFAULT_DEADLINE_NS INT64_C(60000000000)
@@ -97,8 +98,45 @@ static enum shunt_status segment_bytes_resolve(
 
 /* ---- creation --------------------------------------------------------- */
 
+/* Which host this rank is on, if it shall not be asked of the kernel. */
+static const char *host_text(const struct shunt_world_config *config)
+{
+	const char *text =
+		config->host_id ? config->host_id : getenv("SHUNT_HOST_ID");
+
+	return text && *text ? text : NULL;
+}
+
+/* What this rank brings to the rendezvous. Threads of one process can only be
+ * on several hosts if they say so. */
+static enum shunt_status world_open_far(struct shunt_world *world,
+	const struct shunt_world_config *config,
+	const struct bootstrap *bootstrap, struct peer_hello *mine,
+	struct attachment **attachment)
+{
+	char own_address[BOOTSTRAP_ADDRESS_BYTES];
+	struct far_config far;
+	struct attach_terms terms = {
+		.segment = world->segment,
+		.rank = world->rank,
+		.host_text = host_text(config),
+	};
+	enum shunt_status status =
+		rdma_config_read(config, world->rank, &far);
+
+	if (status != SHUNT_OK)
+		return status;
+	bootstrap_own_address(bootstrap, own_address);
+	far.fallback_address = *own_address ? own_address : NULL;
+	if (bootstrap->num_ranks > 1 &&
+		(bootstrap->kind == BOOTSTRAP_TCP || terms.host_text))
+		terms.far_config = &far;
+	return attach_start(&terms, mine, attachment);
+}
+
 /* Rendezvous, then attachment to every rank. */
 static enum shunt_status world_join(struct shunt_world *world,
+	const struct shunt_world_config *config,
 	const struct bootstrap *bootstrap, int64_t deadline)
 {
 	struct attachment *attachment;
@@ -108,7 +146,7 @@ static enum shunt_status world_join(struct shunt_world *world,
 	enum shunt_status status;
 
 	memset(&mine, 0, sizeof(mine));
-	status = attach_start(world->segment, &mine, &attachment);
+	status = world_open_far(world, config, bootstrap, &mine, &attachment);
 	if (status != SHUNT_OK)
 		return status;
 	all = calloc((size_t)world->num_ranks, sizeof(*all));
@@ -121,8 +159,8 @@ static enum shunt_status world_join(struct shunt_world *world,
 	status = bootstrap_meet(
 		bootstrap, &mine, sizeof(mine), deadline, all, secret);
 	if (status == SHUNT_OK)
-		status = attach_finish(attachment, world->rank,
-			world->num_ranks, all, secret, deadline, world->peers);
+		status = attach_finish(attachment, world->num_ranks, all,
+			secret, deadline, world->peers, &world->far);
 	else
 		attach_abandon(attachment);
 	sodium_memzero(secret, sizeof(secret));
@@ -135,6 +173,7 @@ static void peers_close(struct shunt_world *world)
 	for (int32_t r = 0; r < world->num_ranks; r++)
 		if (world->peers[r])
 			world->peers[r]->ops->close(world->peers[r]);
+	far_close(world->far);
 }
 
 /* Everything local: what exists before another rank is met. */
@@ -180,7 +219,7 @@ static void world_close(struct shunt_world *world)
 	world_beat(world, BEAT_LEFT, 0);
 	life_end(world->segment);
 	for (int32_t r = 0; r < world->num_ranks; r++)
-		if (world->peers[r] && world->peers[r]->control)
+		if (world->peers[r] && !world->peers[r]->is_far)
 			doorbell_ring(&world->peers[r]->control->doorbell,
 				DOORBELL_ANY);
 	peers_close(world);
@@ -189,6 +228,16 @@ static void world_close(struct shunt_world *world)
 	heap_destroy(world->heap);
 	segment_put(world->segment);
 	free(world->peers);
+}
+
+/* Ranks of this host, which share its processors. */
+static int32_t world_ranks_here(const struct shunt_world *world)
+{
+	int32_t num = 0;
+
+	for (int32_t r = 0; r < world->num_ranks; r++)
+		num += world->peers[r] && !world->peers[r]->is_far;
+	return num;
 }
 
 static enum shunt_status world_make(struct shunt_world *world,
@@ -211,8 +260,9 @@ static enum shunt_status world_make(struct shunt_world *world,
 	status = world_open(world, bootstrap, segment_bytes);
 	if (status != SHUNT_OK)
 		return status;
-	status = world_join(world, bootstrap, deadline);
-	world->spin_ns = wait_spin_ns(world->num_ranks, cores_of_all(world));
+	status = world_join(world, config, bootstrap, deadline);
+	world->spin_ns =
+		wait_spin_ns(world_ranks_here(world), cores_of_all(world));
 	if (status == SHUNT_OK)
 		status = group_create_world(world, deadline, &world->group);
 	if (status != SHUNT_OK) {
@@ -297,6 +347,20 @@ int32_t shunt_world_rank(const struct shunt_world *world)
 int32_t shunt_world_size(const struct shunt_world *world)
 {
 	return world ? world->num_ranks : -1;
+}
+
+int32_t shunt_world_host(const struct shunt_world *world, int32_t rank)
+{
+	if (!world || rank < 0 || rank >= world->num_ranks)
+		return -1;
+	return world->peers[rank]->host;
+}
+
+const char *shunt_world_transport(const struct shunt_world *world, int32_t rank)
+{
+	if (!world || rank < 0 || rank >= world->num_ranks)
+		return NULL;
+	return world->peers[rank]->ops->name;
 }
 
 int32_t shunt_world_lost(const struct shunt_world *world, uint8_t *lost)

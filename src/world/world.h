@@ -14,6 +14,7 @@
 #include "memory/control.h"
 #include "memory/heap.h"
 #include "memory/segment.h"
+#include "transport/far.h"
 #include "transport/transport.h"
 
 struct retired;
@@ -27,6 +28,7 @@ struct shunt_world {
 	struct control *control;
 	struct heap *heap;
 	struct peer **peers;       /* [num_ranks], the own one included */
+	struct far *far;           /* towards other hosts; NULL: there are none */
 	struct shunt_group *group; /* all ranks, in order */
 	int64_t spin_ns; /* how long a wait spins before it yields and sleeps */
 

@@ -13,9 +13,9 @@
 
 #include "base/clock.h"
 #include "base/order.h"
+#include "support/attach.h"
 #include "support/child.h"
 #include "transport/health.h"
-#include "transport/select.h"
 
 #define LONG_NS  INT64_C(60000000000)
 #define CHECK_NS INT64_C(200000000)
@@ -54,7 +54,7 @@ static int end_attach(struct end *end, struct attachment *attachment,
 {
 	struct peer_hello hellos[2] = {letters[0].hello, letters[1].hello};
 
-	CHILD_CHECK(attach_finish(attachment, rank, 2, hellos, secret,
+	CHILD_CHECK(attach_all_here(attachment, 2, hellos, secret,
 			    clock_deadline(LONG_NS), end->peers) == SHUNT_OK);
 	end->other = end->peers[1 - rank];
 	end->other_area = letters[1 - rank].area;
@@ -87,8 +87,8 @@ static void start_self(struct ends *ends)
 
 	assert_int_equal(end_open(mine, SEGMENT_PRIVATE), 0);
 	assert_int_equal(
-		attach_start(mine->segment, &hello, &attachment), SHUNT_OK);
-	assert_int_equal(attach_finish(attachment, 0, 1, &hello, secret,
+		attach_here(mine->segment, 0, &hello, &attachment), SHUNT_OK);
+	assert_int_equal(attach_all_here(attachment, 1, &hello, secret,
 				 clock_deadline(LONG_NS), mine->peers),
 		SHUNT_OK);
 	mine->other = mine->peers[0];
@@ -107,8 +107,7 @@ static void start_threads(struct ends *ends)
 
 	for (int r = 0; r < 2; r++) {
 		assert_int_equal(end_open(end[r], SEGMENT_PRIVATE), 0);
-		assert_int_equal(attach_start(end[r]->segment,
-					 &letters[r].hello, &attachments[r]),
+		assert_int_equal(attach_here(end[r]->segment, r, &letters[r].hello, &attachments[r]),
 			SHUNT_OK);
 		letters[r].area = end[r]->own_area;
 	}
@@ -140,7 +139,7 @@ static int join_over(struct end *end, int wire, int32_t rank)
 
 	if (line)
 		return line;
-	CHILD_CHECK(attach_start(end->segment, &letters[rank].hello,
+	CHILD_CHECK(attach_here(end->segment, rank, &letters[rank].hello,
 			    &attachment) == SHUNT_OK);
 	letters[rank].area = end->own_area;
 	line = exchange(wire, rank, letters);

@@ -1,0 +1,313 @@
+/* Sums by host; see host_sums.h. */
+#include "combine/host_sums.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fpenv.h"
+#include "combine/acc.h"
+#include "combine/sum.h"
+#include "exchange/span.h"
+
+/* ---- weights ------------------------------------------------------------- */
+
+static uint64_t weights_bytes(
+	const struct shunt_exchange *exchange, int64_t num_tokens)
+{
+	return (uint64_t)num_tokens *
+	       (uint64_t)exchange_shape(exchange)->topk * sizeof(float);
+}
+
+void host_sums_tell(struct shunt_exchange *exchange, struct step *step)
+{
+	struct step_head *note = exchange_note(exchange, exchange->rank, step);
+	const float *weights = terms_weights(step);
+	uint64_t bytes = weights_bytes(exchange, step->route->num_tokens);
+	float *told = exchange_own(exchange,
+		layout_told(exchange_layout(exchange), step->slot));
+	struct wire wire = {0};
+
+	note->given = weights ? GIVEN_WEIGHTS : GIVEN_NO_WEIGHTS;
+	if (!weights || bytes == 0)
+		return;
+	memcpy(told, weights, bytes);
+	for (int32_t h = 0; h < step->view->num_hosts; h++) {
+		int32_t rail = view_rail(step->view, exchange->rank, h);
+
+		if (rail < 0 || !exchange_is_far(exchange, rail))
+			continue;
+		span_put(exchange, &wire, rail,
+			layout_told_landed(&exchange->layouts[rail],
+				exchange_shape(exchange),
+				exchange->landing_there[rail], step->slot),
+			told, bytes);
+	}
+	exchange->counters.now.combine_wire_bytes += wire.bytes;
+	exchange->counters.now.combine_wire_requests += wire.requests;
+}
+
+/* ---- adding up ------------------------------------------------------------ */
+
+/* A rank of another host whose tokens' rows are added up here. What it and others
+ * wrote is read once and checked. */
+struct owner {
+	struct shunt_exchange *exchange;
+	struct step *step;
+	int32_t member, tp;
+	const volatile int32_t *places;
+	const float *weights; /* NULL: a plain sum */
+	/* Of each unit on this host: its next row of the owner, and the end of all
+	 * of the owner's EP group. */
+	uint32_t *next, *end;
+	int64_t num_sent; /* sums that wait in `partial` */
+	struct wire wire;
+};
+
+/* Where the rows of rank `rank` of the view are read, for the owner's group. */
+static struct row_place place_of(const struct owner *owner, int32_t rank)
+{
+	const struct shunt_exchange *exchange = owner->exchange;
+	const struct shape *shape = exchange_shape(exchange);
+	const struct view *view = owner->step->view;
+	int32_t member = view->members[owner->tp * view->num_ranks + rank];
+
+	if (shape->tp_size == 1)
+		return owner->step->row_places[rank];
+	return (struct row_place){
+		exchange_array(exchange, member,
+			exchange->layouts[member].travel_off, owner->step),
+		shape->travel_bytes,
+	};
+}
+
+static bool is_here(const struct owner *owner, int32_t unit)
+{
+	const struct view *view = owner->step->view;
+
+	return !exchange_is_far(owner->exchange,
+		view->members[owner->tp * view->num_ranks +
+			      view->placement.rank[unit]]);
+}
+
+/* Rows of the owner's EP group for a unit, at the owner's TP place: where they
+ * begin, without those of the owner. */
+static uint32_t group_start(const struct owner *owner, int32_t unit)
+{
+	const struct shunt_exchange *exchange = owner->exchange;
+	const struct route *route = owner->step->route;
+	int64_t units = exchange_shape(exchange)->num_units;
+	bool rank_order = exchange->accepted.config.tp_rank_order;
+	int64_t own = route_group_offset(route->total, units, unit, rank_order,
+		owner->tp, exchange->tp_rank);
+	int64_t theirs = route_group_offset(route->total, units, unit,
+		rank_order, owner->tp, owner->tp);
+
+	return (uint32_t)(route->start[owner->tp * units + unit] -
+			  route->next[unit] - own + theirs);
+}
+
+static void begin_owner(struct owner *owner, int32_t index)
+{
+	struct shunt_exchange *exchange = owner->exchange;
+	const struct shape *shape = exchange_shape(exchange);
+	const struct view *view = owner->step->view;
+	const struct route *route = owner->step->route;
+	int64_t units = shape->num_units;
+	int32_t landing;
+
+	owner->member = view->members[index];
+	owner->tp = index / view->num_ranks;
+	landing = exchange->landing_kept[owner->member];
+	owner->places = (const volatile int32_t *)(void
+			*)(exchange_share(exchange, owner->step,
+				   owner->member) +
+			   exchange->share.places);
+	owner->weights = NULL;
+	if (exchange_note(exchange, owner->member, owner->step)->given &
+		GIVEN_WEIGHTS)
+		owner->weights = exchange_own(exchange,
+			layout_told_landed(exchange_layout(exchange), shape,
+				landing, owner->step->slot));
+	for (int32_t u = 0; u < view->placement.num_units; u++) {
+		uint32_t first;
+
+		if (!is_here(owner, u))
+			continue;
+		first = group_start(owner, u);
+		owner->next[u] = first + route->before[landing * units + u];
+		owner->end[u] = first + route->total[owner->tp * units + u];
+	}
+}
+
+/* The rows that a token of the owner has on this host. */
+struct terms_here {
+	const void **rows;
+	float *weights;
+	int64_t num_rows;
+	int64_t first; /* place of the first one */
+};
+
+static void list_terms(
+	struct owner *owner, int64_t token, struct terms_here *here)
+{
+	const struct shape *shape = exchange_shape(owner->exchange);
+	const struct view *view = owner->step->view;
+
+	here->num_rows = 0;
+	for (int64_t k = 0; k < shape->num_sends; k++) {
+		int64_t at = token * shape->num_sends + k;
+		int32_t unit = owner->places[at];
+		struct row_place place;
+
+		if (unit < 0 || unit >= view->placement.num_units ||
+			!is_here(owner, unit) ||
+			owner->next[unit] >= owner->end[unit])
+			continue;
+		place = place_of(owner, view->placement.rank[unit]);
+		if (here->num_rows == 0)
+			here->first = at;
+		here->weights[here->num_rows] =
+			owner->weights && k < shape->topk
+				? owner->weights[token * shape->topk + k]
+				: 1.0f;
+		here->rows[here->num_rows++] =
+			place.base + owner->next[unit]++ * place.pitch;
+	}
+}
+
+/* out[hidden] becomes their sum. */
+static void add_up(const struct owner *owner, const struct terms_here *here,
+	float *out)
+{
+	const struct shunt_exchange_config *config =
+		&owner->exchange->accepted.config;
+	enum shunt_dtype dtype = config->expert_dtype;
+	struct sum_next none = {NULL, 0};
+
+	if (config->combine_quant == SHUNT_COMBINE_QUANT_NONE) {
+		sum_kernels()->rows[dtype][SHUNT_DTYPE_F32](out, here->rows,
+			owner->weights ? here->weights : NULL, here->num_rows,
+			config->hidden, none);
+		return;
+	}
+	memset(out, 0, (size_t)config->hidden * sizeof(*out));
+	for (int64_t i = 0; i < here->num_rows; i++) {
+		const uint8_t *row = here->rows[i];
+
+		acc_kernels()->add_quantized[config->combine_quant][dtype](out,
+			row, row + config->hidden,
+			owner->weights ? &here->weights[i] : NULL,
+			config->hidden);
+	}
+}
+
+/* Room for the next sum. */
+static float *next_partial(struct owner *owner)
+{
+	struct shunt_exchange *exchange = owner->exchange;
+	int64_t row = owner->num_sent++ % PARTIAL_ROWS;
+
+	/* All of `partial` may still be on its way. */
+	if (row == 0)
+		span_flush(exchange);
+	return exchange_own(exchange,
+		exchange_layout(exchange)->partial_off +
+			(uint64_t)row *
+				(uint64_t)exchange_shape(exchange)->back_bytes);
+}
+
+static void send_sum(struct owner *owner, int64_t token)
+{
+	struct shunt_exchange *exchange = owner->exchange;
+	const struct scratch *scratch = &exchange->scratch;
+	const struct shape *shape = exchange_shape(exchange);
+	const struct layout *layout = &exchange->layouts[owner->member];
+	struct terms_here here = {
+		.rows = scratch->results, .weights = scratch->weights};
+	float *partial;
+
+	list_terms(owner, token, &here);
+	if (here.num_rows == 0)
+		return;
+	partial = next_partial(owner);
+	add_up(owner, &here, partial);
+	span_put(exchange, &owner->wire, owner->member,
+		layout_slot(layout, layout->back_off, owner->step->slot) +
+			(uint64_t)(here.first * shape->back_bytes),
+		partial, (uint64_t)shape->hidden * sizeof(float));
+}
+
+void host_sums_send(struct shunt_exchange *exchange, struct step *step)
+{
+	const struct view *view = step->view;
+	struct shunt_stats *now = &exchange->counters.now;
+	struct fpenv caller = fpenv_enter();
+	int64_t began = clock_now();
+	struct owner owner = {
+		.exchange = exchange,
+		.step = step,
+		.next = exchange->scratch.counts,
+		.end = exchange->scratch.totals,
+	};
+
+	for (int32_t i = 0; i < view->num_members; i++) {
+		if (exchange_rail(exchange, step, view->members[i]) !=
+			exchange->rank)
+			continue;
+		begin_owner(&owner, i);
+		for (int64_t t = 0; t < step->told_tokens[i]; t++)
+			send_sum(&owner, t);
+	}
+	fpenv_leave(&caller);
+	now->combine_wire_bytes += owner.wire.bytes;
+	now->combine_wire_requests += owner.wire.requests;
+	exchange->work_ns += clock_now() - began;
+}
+
+/* ---- at home -------------------------------------------------------------- */
+
+/* The lowest host above `host`, but this rank's, that has a row of the token;
+ * *first is the place of its first one. num_hosts: there is none. */
+static int32_t next_host(const struct terms *terms, int64_t token, int32_t host,
+	int64_t *first)
+{
+	const struct shunt_exchange *exchange = terms->exchange;
+	const struct shape *shape = exchange_shape(exchange);
+	const struct view *view = terms->step->view;
+	const int32_t *own =
+		view->members + exchange->tp_rank * view->num_ranks;
+	int32_t found = view->num_hosts;
+
+	for (int64_t k = 0; k < shape->num_sends; k++) {
+		int64_t at = token * shape->num_sends + k;
+		int32_t unit = terms->step->route->unit[at];
+		int32_t member;
+
+		if (unit < 0)
+			continue;
+		member = own[view->placement.rank[unit]];
+		if (!exchange_is_far(exchange, member) ||
+			shape->hosts->host[member] <= host ||
+			shape->hosts->host[member] >= found)
+			continue;
+		found = shape->hosts->host[member];
+		*first = at;
+	}
+	return found;
+}
+
+void host_sums_add(const struct terms *terms, int64_t token, float *acc)
+{
+	const struct shunt_exchange *exchange = terms->exchange;
+	const struct shape *shape = exchange_shape(exchange);
+	const uint8_t *back = exchange_array(exchange, exchange->rank,
+		exchange_layout(exchange)->back_off, terms->step);
+	int64_t first = 0;
+	int32_t host = next_host(terms, token, -1, &first);
+
+	while (host < terms->step->view->num_hosts) {
+		acc_kernels()->add_row[SHUNT_DTYPE_F32](acc,
+			back + first * shape->back_bytes, NULL, shape->hidden);
+		host = next_host(terms, token, host, &first);
+	}
+}

@@ -1,0 +1,23 @@
+/*
+ * Sums by host: of the rows that a token has on another host, the rank there with
+ * this rank's number adds up all, in f32 and in the order of places, and sends one
+ * row. The token's rank adds these to the sum of its own host's terms, in the order
+ * of hosts. docs/numerics.md, "Sums over hosts".
+ */
+#ifndef COMBINE_HOST_SUMS_H
+#define COMBINE_HOST_SUMS_H
+
+#include "combine/terms.h"
+
+/* Tells the weights in force to those who will add up; before RESULTS. */
+void host_sums_tell(struct shunt_exchange *exchange, struct step *step);
+
+/* All rows of this host can be read where step->row_places says, with TP in
+ * `travel`: adds up those of the tokens of other hosts that are this rank's to add
+ * up, and sends the sums home; before SUMS. */
+void host_sums_send(struct shunt_exchange *exchange, struct step *step);
+
+/* Behind SUMS of all: adds the token's sums from other hosts to acc. */
+void host_sums_add(const struct terms *terms, int64_t token, float *acc);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * Exchanges over several hosts: what members of other hosts get by puts, since
+ * they cannot look into this rank's window, nor it into theirs. docs/protocol.md
+ * has the order of it all.
+ */
+#ifndef EXCHANGE_SPAN_H
+#define EXCHANGE_SPAN_H
+
+#include "exchange/exchange.h"
+
+/* What crossed, for the statistics. */
+struct wire {
+	int64_t bytes, requests;
+};
+
+/* Puts bytes of this rank's segment to an offset of a member's window. They can
+ * be read there behind the next signal to that member. */
+void span_put(struct shunt_exchange *exchange, struct wire *wire,
+	int32_t member, uint64_t to, const void *bytes, uint64_t num_bytes);
+
+/*
+ * The signal of a phase to a member of another host: adds to its line, and
+ * brings along what members of this host would read here: head and counts with
+ * COUNTS, the note with RESULTS.
+ */
+void span_signal(struct shunt_exchange *exchange, const struct step *step,
+	int32_t member, enum phase phase, uint64_t line, uint64_t add);
+
+/* The sources of all puts of this rank may be overwritten when it returns: they
+ * have gone, or whom they were for is lost. */
+void span_flush(struct shunt_exchange *exchange);
+
+#endif
