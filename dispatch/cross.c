@@ -119,7 +119,7 @@ static void send_offer(struct cross *cross, const struct target *target)
 	int64_t rows = cross->vary ? tokens * shape->num_sends : tokens;
 
 	put_part(cross, target, share->places, tokens * shape->num_sends * 4);
-	if (cross->step->dispatch.weights)
+	if (share_has_weights(cross->step))
 		put_part(cross, target, share->weights,
 			tokens * shape->topk * 4);
 	if (shape->format.has_row_scale)

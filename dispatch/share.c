@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fpenv.h"
+#include "dispatch/args.h"
 #include "dispatch/send.h"
 #include "dispatch/token.h"
 
@@ -102,6 +103,14 @@ void share_rows(struct shunt_exchange *exchange, struct step *step,
 	fpenv_leave(&caller);
 }
 
+bool share_has_weights(const struct step *step)
+{
+	const struct shunt_dispatch_args *args = &step->dispatch;
+
+	return args->weights ||
+	       (args_are_cached(args) && step->route->has_weights);
+}
+
 void share_places(struct shunt_exchange *exchange, struct step *step)
 {
 	const struct shape *shape = exchange_shape(exchange);
@@ -112,7 +121,7 @@ void share_places(struct shunt_exchange *exchange, struct step *step)
 	if (places == 0)
 		return;
 	memcpy(share.places, route->unit, (size_t)places * sizeof(int32_t));
-	if (step->dispatch.weights)
+	if (share_has_weights(step))
 		memcpy(share.weights, route->weights,
 			(size_t)(route->num_tokens * shape->topk) *
 				sizeof(float));

@@ -22,6 +22,10 @@ struct share {
 struct share share_of(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t member);
 
+/* True if the step's weights are known: given, or those of the routing that it
+ * repeats. */
+bool share_has_weights(const struct step *step);
+
 /* Makes the rows of tokens first .. end - 1 with their scales, and behind all of
  * them what is told of tokens. */
 void share_rows(struct shunt_exchange *exchange, struct step *step,

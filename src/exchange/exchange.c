@@ -30,6 +30,18 @@ static uint64_t record_bytes(const struct shape *shape)
 	       placement_bytes(shape->num_ranks, shape->num_units);
 }
 
+/* Of all ranks, since creation refuses for any of them. */
+static enum shunt_status check_layouts(const struct accepted *accepted)
+{
+	struct layout layout;
+	enum shunt_status status = SHUNT_OK;
+
+	for (int32_t r = 0; r < accepted->shape.num_ranks && !status; r++)
+		status = layout_init(&layout, &accepted->shape,
+			placement_num_local(&accepted->placement, r), r);
+	return status;
+}
+
 static enum shunt_status query(struct accepted *accepted, int32_t rank,
 	struct shunt_exchange_sizes *sizes)
 {
@@ -40,10 +52,8 @@ static enum shunt_status query(struct accepted *accepted, int32_t rank,
 
 	if (status == SHUNT_OK)
 		accepted_spread(accepted);
-	/* All ranks, since creation would refuse for any of them. */
-	for (int32_t r = 0; r < shape->num_ranks && !status; r++)
-		status = layout_init(&layout, shape,
-			placement_num_local(&accepted->placement, r), r);
+	if (status == SHUNT_OK)
+		status = check_layouts(accepted);
 	if (status == SHUNT_OK)
 		status = layout_init(&layout, shape,
 			placement_num_local(&accepted->placement, rank), rank);
@@ -175,7 +185,8 @@ static enum shunt_status exchange_accept(struct shunt_exchange *exchange,
 		return group_status;
 	exchange->quantize = quant_row_kernel(
 		config->quant, config->scale_form, config->dtype);
-	return SHUNT_OK;
+	/* As on one host: what is wrong alone is found before comparing. */
+	return check_layouts(&exchange->accepted);
 }
 
 static uint64_t window_bytes(const struct shunt_exchange *exchange)

@@ -204,7 +204,7 @@ static int32_t num_landings(const struct shape *shape, int32_t at)
 {
 	int32_t num = 0;
 
-	for (int32_t m = 0; m < shape->num_members; m++)
+	for (int32_t m = 0; shape->hosts && m < shape->num_members; m++)
 		num += lands(shape, at, m);
 	return num;
 }
