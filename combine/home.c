@@ -11,7 +11,6 @@ struct home {
 	struct step *step;
 	struct row_place from; /* of all rows of this rank */
 	const volatile int32_t *source; /* peers could write to it */
-	struct wire wire;
 };
 
 static struct home home_of(struct shunt_exchange *exchange, struct step *step)
@@ -23,15 +22,6 @@ static struct home home_of(struct shunt_exchange *exchange, struct step *step)
 		.source = exchange_array(exchange, exchange->rank,
 			exchange_layout(exchange)->source_off, step),
 	};
-}
-
-static void home_end(const struct home *home, int64_t began)
-{
-	struct shunt_stats *now = &home->exchange->counters.now;
-
-	now->combine_wire_bytes += home->wire.bytes;
-	now->combine_wire_requests += home->wire.requests;
-	home->exchange->work_ns += clock_now() - began;
 }
 
 /* One row, to its token's rank `member`. */
@@ -55,7 +45,7 @@ static bool send_row(struct home *home, int32_t member, int64_t row)
 		return false;
 	}
 	place = (uint64_t)token * (uint64_t)shape->num_sends + (uint64_t)k;
-	span_put(exchange, &home->wire, member,
+	span_put(exchange, PHASE_RESULTS, member,
 		layout_slot(layout, layout->back_off, home->step->slot) +
 			place * (uint64_t)shape->back_bytes,
 		home->from.base + row * home->from.pitch,
@@ -86,7 +76,7 @@ static bool send_blocks(
 		for (int64_t i = 0; i < block.rows && sound; i++)
 			sound = send_row(&home, member, block.row + i);
 	}
-	home_end(&home, began);
+	exchange->work_ns += clock_now() - began;
 	return sound;
 }
 
@@ -124,12 +114,12 @@ static void send_results(
 	const uint8_t *from = home->from.base + block->row * home->from.pitch;
 
 	if (home->from.pitch == shape->result_bytes) {
-		span_put(exchange, &home->wire, member, to, from,
+		span_put(exchange, PHASE_RESULTS, member, to, from,
 			bytes * (uint64_t)block->rows);
 		return;
 	}
 	for (int64_t i = 0; i < block->rows; i++)
-		span_put(exchange, &home->wire, member,
+		span_put(exchange, PHASE_RESULTS, member,
 			to + (uint64_t)i * bytes, from + i * home->from.pitch,
 			bytes);
 }
@@ -166,5 +156,5 @@ void home_send_results(struct shunt_exchange *exchange, struct step *step)
 						rank_order, block.tp,
 						block.tp));
 	}
-	home_end(&home, began);
+	exchange->work_ns += clock_now() - began;
 }

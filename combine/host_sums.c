@@ -25,7 +25,6 @@ void host_sums_tell(struct shunt_exchange *exchange, struct step *step)
 	uint64_t bytes = weights_bytes(exchange, step->route->num_tokens);
 	float *told = exchange_own(exchange,
 		layout_told(exchange_layout(exchange), step->slot));
-	struct wire wire = {0};
 
 	note->given = weights ? GIVEN_WEIGHTS : GIVEN_NO_WEIGHTS;
 	if (!weights || bytes == 0)
@@ -36,14 +35,12 @@ void host_sums_tell(struct shunt_exchange *exchange, struct step *step)
 
 		if (rail < 0 || !exchange_is_far(exchange, rail))
 			continue;
-		span_put(exchange, &wire, rail,
+		span_put(exchange, PHASE_RESULTS, rail,
 			layout_told_landed(&exchange->layouts[rail],
 				exchange_shape(exchange),
 				exchange->landing_there[rail], step->slot),
 			told, bytes);
 	}
-	exchange->counters.now.combine_wire_bytes += wire.bytes;
-	exchange->counters.now.combine_wire_requests += wire.requests;
 }
 
 /* ---- adding up ------------------------------------------------------------ */
@@ -60,7 +57,6 @@ struct owner {
 	 * of the owner's EP group. */
 	uint32_t *next, *end;
 	int64_t num_sent; /* sums that wait in `partial` */
-	struct wire wire;
 };
 
 /* Where the rows of rank `rank` of the view are read, for the owner's group. */
@@ -231,7 +227,7 @@ static void send_sum(struct owner *owner, int64_t token)
 		return;
 	partial = next_partial(owner);
 	add_up(owner, &here, partial);
-	span_put(exchange, &owner->wire, owner->member,
+	span_put(exchange, PHASE_SUMS, owner->member,
 		layout_slot(layout, layout->back_off, owner->step->slot) +
 			(uint64_t)(here.first * shape->back_bytes),
 		partial, (uint64_t)shape->hidden * sizeof(float));
@@ -240,7 +236,6 @@ static void send_sum(struct owner *owner, int64_t token)
 void host_sums_send(struct shunt_exchange *exchange, struct step *step)
 {
 	const struct view *view = step->view;
-	struct shunt_stats *now = &exchange->counters.now;
 	struct fpenv caller = fpenv_enter();
 	int64_t began = clock_now();
 	struct owner owner = {
@@ -259,8 +254,6 @@ void host_sums_send(struct shunt_exchange *exchange, struct step *step)
 			send_sum(&owner, t);
 	}
 	fpenv_leave(&caller);
-	now->combine_wire_bytes += owner.wire.bytes;
-	now->combine_wire_requests += owner.wire.requests;
 	exchange->work_ns += clock_now() - began;
 }
 

@@ -17,7 +17,6 @@ struct cross {
 	struct step *step;
 	struct share share;
 	bool vary;
-	struct wire wire;
 };
 
 /* A member of another host who gets a copy. */
@@ -75,7 +74,7 @@ static void put_part(struct cross *cross, const struct target *target,
 	const uint8_t *base = cross->share.rows; /* they come first */
 	uint64_t at = (uint64_t)((const uint8_t *)from - base);
 
-	span_put(cross->exchange, &cross->wire, target->member,
+	span_put(cross->exchange, PHASE_COUNTS, target->member,
 		target->share_off + at, from, (uint64_t)bytes);
 }
 
@@ -206,7 +205,6 @@ static int64_t ideal_bytes(const struct cross *cross)
 
 void cross_send(struct shunt_exchange *exchange, struct step *step)
 {
-	struct shunt_stats *now = &exchange->counters.now;
 	int64_t tokens = step->route->num_tokens;
 	int64_t from = clock_now();
 	struct cross cross = {
@@ -224,8 +222,6 @@ void cross_send(struct shunt_exchange *exchange, struct step *step)
 	for (int32_t i = 0; i < num_candidates(&cross); i++)
 		if (get_target(&cross, i, &target))
 			send_offer(&cross, &target);
-	now->dispatch_wire_bytes += cross.wire.bytes;
-	now->dispatch_wire_requests += cross.wire.requests;
-	now->ideal_wire_bytes += ideal_bytes(&cross);
+	exchange->counters.now.ideal_wire_bytes += ideal_bytes(&cross);
 	exchange->work_ns += clock_now() - from;
 }

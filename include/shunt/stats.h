@@ -37,7 +37,8 @@ struct shunt_stats {
 	int64_t *expert_rows;
 	int64_t expert_capacity;
 	/* Sent to other hosts: rows with all that goes with them, experts' rows
-	 * and partial sums, and how many requests these took. */
+	 * and partial sums, heads and notes of steps; and how many requests these
+	 * took. Without the transport's own records. */
 	int64_t dispatch_wire_bytes, dispatch_wire_requests;
 	int64_t combine_wire_bytes, combine_wire_requests;
 	/* What dispatch would have sent there at least: a row and its scales

@@ -15,7 +15,19 @@ uint8_t *exchange_share(const struct shunt_exchange *exchange,
 					 step->epoch));
 }
 
-void span_put(struct shunt_exchange *exchange, struct wire *wire,
+static void count(
+	struct shunt_exchange *exchange, enum phase phase, uint64_t num_bytes)
+{
+	struct shunt_stats *now = &exchange->counters.now;
+	bool dispatch = phase < PHASE_RESULTS;
+
+	*(dispatch ? &now->dispatch_wire_bytes : &now->combine_wire_bytes) +=
+		(int64_t)num_bytes;
+	++*(dispatch ? &now->dispatch_wire_requests
+		     : &now->combine_wire_requests);
+}
+
+void span_put(struct shunt_exchange *exchange, enum phase phase,
 	int32_t member, uint64_t to, const void *bytes, uint64_t num_bytes)
 {
 	if (num_bytes == 0)
@@ -23,8 +35,7 @@ void span_put(struct shunt_exchange *exchange, struct wire *wire,
 	peer_put(exchange->group->peers[member],
 		exchange->window_off[member] + to, bytes, num_bytes,
 		PUT_NO_COUNTER, 0);
-	wire->bytes += (int64_t)num_bytes;
-	wire->requests++;
+	count(exchange, phase, num_bytes);
 }
 
 /* What goes along with the signal of a phase: from here, to there in the
@@ -61,6 +72,8 @@ void span_signal(struct shunt_exchange *exchange, const struct step *step,
 	peer_put(exchange->group->peers[member],
 		exchange->window_off[member] + payload.to, payload.bytes,
 		payload.num_bytes, line, add);
+	if (payload.num_bytes)
+		count(exchange, phase, payload.num_bytes);
 }
 
 static bool is_flushed(const struct shunt_exchange *exchange)
