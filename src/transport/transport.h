@@ -22,12 +22,18 @@
 #include <shunt/status.h>
 
 #include "memory/segment.h"
+#include "transport/far_hello.h"
 
 enum peer_state {
 	PEER_ALIVE,
 	PEER_LEFT, /* destroyed its world */
 	PEER_DEAD  /* crashed, was killed, or its host is gone */
 };
+
+/* As a counter's offset: bytes only, nobody is told. */
+#define PUT_NO_COUNTER UINT64_MAX
+/* Up to so many source bytes may lie anywhere: they are copied at once. */
+#define PUT_COPY_BYTES 256
 
 struct peer;
 
@@ -92,6 +98,7 @@ struct peer_hello {
 	uint8_t host[16];    /* where abstract sockets are shared; host.h */
 	uint8_t socket[16];  /* random name of the hand-over socket */
 	uint64_t pid;
+	struct far_hello far; /* how ranks of other hosts reach it */
 };
 
 #endif
