@@ -8,11 +8,14 @@
 #ifndef BENCH_DOCTOR_H
 #define BENCH_DOCTOR_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include <cjson/cJSON.h>
+
+#include "doctor_files.h"
 
 enum doctor_verdict { DOCTOR_OK, DOCTOR_NOTE, DOCTOR_PROBLEM };
 
@@ -27,6 +30,9 @@ struct doctor {
 	/* What one part finds and a later one needs. */
 	uint64_t segment_bytes; /* address space of a rank's segment */
 	int32_t num_ranks;      /* by the launcher's variables; 1 without */
+	bool on_many_hosts;     /* by these, too */
+	char reach[INET6_ADDRSTRLEN]; /* the address of this host that reaches
+				       * rank 0; "": not known */
 };
 
 /* ---- findings (doctor_report.c) ---------------------------------------- */
@@ -63,6 +69,16 @@ void doctor_look_at_memory(struct doctor *doctor);     /* segment_bytes */
 void doctor_look_at_huge_pages(struct doctor *doctor);
 void doctor_look_at_processes(struct doctor *doctor);
 void doctor_look_at_rdma(struct doctor *doctor);
+
+/* What of the RDMA devices is used; what that needs besides. */
+void doctor_look_at_use(struct doctor *doctor);
+void doctor_look_at_access(struct doctor *doctor);
+void doctor_look_at_memlock(struct doctor *doctor);
+
+/* The network device of an RDMA device with this GID; "" if it has none that can
+ * be found. */
+void doctor_find_netdev(const struct doctor *doctor, const char *device_path,
+	const struct in6_addr *gid, char netdev[FILES_LINE_BYTES]);
 
 /* Ports of an RDMA device at `path`, into the device's object. */
 void doctor_look_at_ports(struct doctor *doctor, const char *device,

@@ -25,6 +25,8 @@ struct port {
 	char netdev[FILES_LINE_BYTES];
 	int num_gids;
 	int num_v2; /* of them RoCE v2 */
+	bool iwarp;
+	const char *device_path;
 };
 
 static bool is_ethernet(const struct port *port)
@@ -52,6 +54,8 @@ static bool parse_gid(const char *text, struct in6_addr *gid)
 /* RoCE makes GIDs of the network device's addresses. */
 static const char *kind_of(const struct port *port, const struct in6_addr *gid)
 {
+	if (port->iwarp)
+		return "MAC";
 	if (!is_ethernet(port))
 		return "InfiniBand";
 	if (IN6_IS_ADDR_V4MAPPED(gid))
@@ -63,8 +67,11 @@ static const char *kind_of(const struct port *port, const struct in6_addr *gid)
 static void type_of(
 	const struct port *port, const char *index, char type[FILES_LINE_BYTES])
 {
-	if (!files_line(type, "%s/gid_attrs/types/%s", port->path, index) ||
-		!type[0])
+	if (port->iwarp)
+		snprintf(type, FILES_LINE_BYTES, "iWARP");
+	else if (!files_line(
+			 type, "%s/gid_attrs/types/%s", port->path, index) ||
+		 !type[0])
 		snprintf(type, FILES_LINE_BYTES, "type unknown");
 	else if (!strcmp(type, "IB/RoCE v1"))
 		snprintf(type, FILES_LINE_BYTES, "%s",
@@ -117,9 +124,17 @@ static void look_at_gid(struct port *port, const char *index)
 /* The network device of the first GID that has one. */
 static void find_netdev(struct port *port, char **indices, int num)
 {
+	char text[FILES_LINE_BYTES];
+	struct in6_addr gid;
+
 	for (int i = 0; i < num && !port->netdev[0]; i++)
 		files_line(port->netdev, "%s/gid_attrs/ndevs/%s", port->path,
 			indices[i]);
+	for (int i = 0; i < num && !port->netdev[0]; i++)
+		if (files_line(text, "%s/gids/%s", port->path, indices[i]) &&
+			parse_gid(text, &gid))
+			doctor_find_netdev(port->doctor, port->device_path,
+				&gid, port->netdev);
 }
 
 static void look_at_gids(struct port *port, char **indices, int num)
@@ -134,7 +149,7 @@ static void look_at_gids(struct port *port, char **indices, int num)
 		doctor_remedy(finding,
 			"give its network device an address and set it up; in "
 			"a container it must be in the same network namespace");
-	} else if (is_ethernet(port) && port->num_v2 == 0) {
+	} else if (is_ethernet(port) && !port->iwarp && port->num_v2 == 0) {
 		finding = doctor_say(port->doctor, "gids", DOCTOR_NOTE,
 			"%s port %s has no RoCE v2 GID: v1 does not pass "
 			"routers",
@@ -152,8 +167,9 @@ static void describe_mtu(struct port *port, char text[96])
 {
 	int64_t netdev_mtu, left, mtu;
 
-	snprintf(text, 96, "MTU not in sysfs (ibv_devinfo has it)");
-	if (!is_ethernet(port) || !port->netdev[0] ||
+	snprintf(text, 96, "%s",
+		port->iwarp ? "TCP" : "MTU not in sysfs (ibv_devinfo has it)");
+	if (port->iwarp || !is_ethernet(port) || !port->netdev[0] ||
 		strchr(port->netdev, '/') ||
 		!files_number(&netdev_mtu, "%s/class/net/%s/mtu",
 			port->doctor->sysfs, port->netdev))
@@ -182,6 +198,14 @@ static void add_remedy(const struct port *port, cJSON *finding)
 		doctor_remedy(finding, "look at cable and switch (ibstat)");
 }
 
+/* RoCE whose packets could be larger. */
+static bool is_small(const struct port *port)
+{
+	const cJSON *mtu = cJSON_GetObjectItem(port->object, "roce_mtu");
+
+	return cJSON_IsNumber(mtu) && mtu->valueint < 4096;
+}
+
 static void say_port(struct port *port)
 {
 	char phys[FILES_LINE_BYTES], rate[FILES_LINE_BYTES], mtu[96];
@@ -199,6 +223,11 @@ static void say_port(struct port *port)
 		port->netdev[0] ? ", " : "", port->netdev);
 	if (!active)
 		add_remedy(port, finding);
+	else if (is_small(port))
+		doctor_remedy(finding,
+			"for packets of 4096 bytes: ip link set %s mtu 4200 or "
+			"more, on all hosts and switches",
+			port->netdev);
 	doctor_text(finding, "device", port->device);
 }
 
@@ -233,14 +262,20 @@ void doctor_look_at_ports(struct doctor *doctor, const char *device,
 	char folder[PATH_MAX];
 	char **names = NULL;
 	cJSON *finding;
+	const char *type =
+		cJSON_GetStringValue(cJSON_GetObjectItem(object, "node_type"));
+	bool iwarp = type && strstr(type, "RNIC");
 	int num = -1;
 
 	if (snprintf(folder, sizeof(folder), "%s/ports", path) <
 		(int)sizeof(folder))
 		num = files_list(folder, &names);
 	for (int i = 0; i < num && i < MAX_PORTS; i++) {
-		struct port port = {
-			.doctor = doctor, .device = device, .name = names[i]};
+		struct port port = {.doctor = doctor,
+			.device = device,
+			.name = names[i],
+			.device_path = path,
+			.iwarp = iwarp};
 
 		if (snprintf(port.path, sizeof(port.path), "%s/%s", folder,
 			    names[i]) < (int)sizeof(port.path))

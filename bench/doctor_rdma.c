@@ -1,21 +1,19 @@
 /*
- * What `shunt doctor` says about RDMA: devices as sysfs has them, memory that
- * may be locked, and modules that make a device of any network card. All of it
- * is for later: this version of Shunt uses none of it, so there are no problems
- * here, only notes.
+ * What `shunt doctor` says about RDMA, which brings bytes to other hosts:
+ * devices as sysfs has them, what of them is used, and modules that make a
+ * device of any network card. Where the launcher tells of other hosts a lack is
+ * a problem; on one host nothing of it is needed.
  */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 
 #include "doctor.h"
 #include "doctor_files.h"
 
-#define MAX_DEVICES     64
-#define CAP_IPC_LOCK_AT 14
+#define MAX_DEVICES 64
 
 /* ---- devices ----------------------------------------------------------- */
 
@@ -102,57 +100,6 @@ static void look_at_devices(struct doctor *doctor)
 	files_free(names, num);
 }
 
-/* ---- locked memory ----------------------------------------------------- */
-
-/* Who may do so locks memory without a limit. */
-static bool may_lock_all(void)
-{
-	FILE *file = fopen("/proc/self/status", "re");
-	unsigned long long set = 0;
-	char line[128];
-	bool found = false;
-
-	while (file && !found && fgets(line, sizeof(line), file))
-		found = sscanf(line, "CapEff: %llx", &set) == 1;
-	if (file)
-		fclose(file);
-	return set >> CAP_IPC_LOCK_AT & 1;
-}
-
-static void look_at_memlock(struct doctor *doctor)
-{
-	struct rlimit limit = {0, 0};
-	char size[DOCTOR_SIZE_BYTES];
-	bool is_free = may_lock_all();
-	uint64_t most;
-	cJSON *finding;
-
-	getrlimit(RLIMIT_MEMLOCK, &limit);
-	most = limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
-	doctor_size(size, most);
-	if (most == UINT64_MAX || is_free) {
-		finding = doctor_say(doctor, "memlock", DOCTOR_OK,
-			"RLIMIT_MEMLOCK %s%s: windows of any size can be "
-			"registered",
-			size,
-			most == UINT64_MAX ? ""
-					   : ", and CAP_IPC_LOCK lifts it");
-	} else {
-		finding = doctor_say(doctor, "memlock", DOCTOR_NOTE,
-			"RLIMIT_MEMLOCK %s, and no CAP_IPC_LOCK: registered "
-			"windows of a process cannot be larger together",
-			size);
-		doctor_remedy(finding,
-			"ulimit -l unlimited; for good \"* - memlock "
-			"unlimited\" in /etc/security/limits.conf, "
-			"LimitMEMLOCK=infinity in slurmd's or docker's unit, "
-			"docker run --ulimit memlock=-1");
-	}
-	doctor_number(finding, "bytes", most == UINT64_MAX ? -1 : (double)most);
-	cJSON_AddBoolToObject(cJSON_GetObjectItem(finding, "values"),
-		"cap_ipc_lock", is_free);
-}
-
 /* ---- modules ----------------------------------------------------------- */
 
 /* Whether the running kernel has the module as a file, or built in. */
@@ -207,11 +154,10 @@ static void look_at_module(struct doctor *doctor, const char *name,
 void doctor_look_at_rdma(struct doctor *doctor)
 {
 	doctor->section = "rdma";
-	doctor_say(doctor, "use", DOCTOR_NOTE,
-		"this version of Shunt does not use RDMA: it works on one "
-		"host, through shared memory. What follows is what is there");
 	look_at_devices(doctor);
-	look_at_memlock(doctor);
+	doctor_look_at_use(doctor);
+	doctor_look_at_access(doctor);
+	doctor_look_at_memlock(doctor);
 	look_at_module(doctor, "soft_roce", "rdma_rxe", "rxe");
 	look_at_module(doctor, "soft_iwarp", "siw", "siw");
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "doctor.h"
-#include "doctor_launcher.h"
+#include "launcher.h"
 
 #define MAX_KEY_BYTES 255
 #define MAX_JOB_BYTES 127
@@ -46,18 +46,12 @@ static bool look_at_launcher(struct doctor *doctor, struct launcher_job *job)
 
 static void look_at_hosts(struct doctor *doctor, const struct launcher_job *job)
 {
-	cJSON *finding;
-
-	if (!job->on_many_hosts)
-		return;
-	finding = doctor_say(doctor, "hosts", DOCTOR_PROBLEM,
-		"the launcher spreads the %d ranks over several hosts; this "
-		"version works on one",
-		(int)job->num_ranks);
-	doctor_remedy(finding,
-		"start all ranks of a world on one host (srun -N 1, mpirun "
-		"--host HOST:%d, torchrun --nnodes 1)",
-		(int)job->num_ranks);
+	doctor->on_many_hosts = job->on_many_hosts;
+	if (job->on_many_hosts)
+		doctor_say(doctor, "hosts", DOCTOR_OK,
+			"the launcher spreads the %d ranks over several hosts: "
+			"RDMA brings them together, see there",
+			(int)job->num_ranks);
 }
 
 /* ---- where they meet --------------------------------------------------- */
@@ -123,20 +117,41 @@ static void look_at_port(struct doctor *doctor, const struct launcher_job *job,
 		doctor_remedy(finding,
 			"if it is another program's (ss -ltnp), another port: "
 			"SHUNT_ADDRESS, or SHUNT_PORT under torchrun");
+	} else if (error == EADDRNOTAVAIL && job->rank > 0) {
+		doctor_say(doctor, "port", DOCTOR_OK,
+			"\"%s\" is no address of this host, so rank 0 is on "
+			"another",
+			job->host);
 	} else if (error == EADDRNOTAVAIL) {
 		finding = doctor_say(doctor, "port", DOCTOR_PROBLEM,
-			"\"%s\" is no address of this host, and rank 0 must be "
-			"on the host of all others in this version",
+			"\"%s\" is no address of this host, where rank 0 is to "
+			"listen",
 			job->host);
 		doctor_remedy(finding,
-			"use an address of the host where the ranks run "
-			"(hostname -I), such as 127.0.0.1");
+			"use an address of the host where rank 0 runs "
+			"(hostname -I)");
 	} else {
 		finding = doctor_say(doctor, "port", verdict,
 			"port %u cannot be bound: %s", job->port,
 			strerror(error));
 		doctor_remedy(finding, "a port from 1024 on");
 	}
+}
+
+/* Which address of this host goes there: nothing is sent. */
+static void find_reach(struct doctor *doctor, const struct addrinfo *address)
+{
+	struct sockaddr_storage own;
+	socklen_t bytes = sizeof(own);
+	int fd = socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return;
+	if (!connect(fd, address->ai_addr, address->ai_addrlen) &&
+		!getsockname(fd, (struct sockaddr *)&own, &bytes))
+		getnameinfo((struct sockaddr *)&own, bytes, doctor->reach,
+			sizeof(doctor->reach), NULL, 0, NI_NUMERICHOST);
+	close(fd);
 }
 
 static void look_at_key(struct doctor *doctor, const struct addrinfo *list)
@@ -191,6 +206,7 @@ static void look_at_address(
 		"ranks meet at %s, port %u (%s)", job->host, job->port, first);
 	doctor_text(finding, "host", job->host);
 	doctor_number(finding, "port", job->port);
+	find_reach(doctor, list);
 	look_at_port(doctor, job, list);
 	look_at_key(doctor, list);
 	freeaddrinfo(list);

@@ -7,7 +7,8 @@
 
 # The launcher of this test, if any, is not what is asked about.
 for name in ${!SHUNT_*} ${!OMPI_*} ${!PMI_*} ${!SLURM_*} RANK WORLD_SIZE \
-	LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT MPI_LOCALNRANKS; do
+	LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT MPI_LOCALNRANKS \
+	MPI_LOCALRANKID; do
 	unset "$name"
 done
 program=$(dirname "$shunt")/../examples/first_step
@@ -93,7 +94,6 @@ rdma_devices_are_shown_line_by_line() {
 	doctor 0 --sysfs "$work/sys"
 	rdma_part | head -13 >"$work/got"
 	sed "s|SYSFS|$work/sys|" >"$work/want" <<-'END'
-	  note     use: this version of Shunt does not use RDMA: it works on one host, through shared memory. What follows is what is there
 	  ok       devices: 2 in SYSFS/class/infiniband
 	  ok       device: mlx5_0: node type 1: CA, firmware 22.31.1014, GUID 0ac0:eb03:0033:0001
 	  ok       port: mlx5_0 port 1: Ethernet, 4: ACTIVE, 5: LinkUp, 100 Gb/sec (4X EDR), MTU up to 4096 (eth1 has 4200), eth1
@@ -105,6 +105,7 @@ rdma_devices_are_shown_line_by_line() {
 	  note     port: mlx5_1 port 1: InfiniBand, 1: DOWN, 2: Polling, 10 Gb/sec (4X SDR), MTU not in sysfs (ibv_devinfo has it)
 	           -> look at cable and switch (ibstat)
 	  ok       gid: mlx5_1 port 1 GID 0: IB, InfiniBand fe80::ac0:eb03:33:2
+	  ok       use: ranks on other hosts are reached through mlx5_0 port 1 (RoCE v2, GID 2), address 192.168.1.5 of eth1: it is the first that a device has
 	  ok       soft_roce: module rdma_rxe is loaded
 	END
 	diff "$work/want" "$work/got" >&2 || fail "another report"
@@ -128,6 +129,80 @@ states_of_ports_have_their_remedies() {
 	doctor 0 --sysfs "$work/sys"
 	finds note "gids: mlx5_1 port 1 has no GID"
 	finds note "gids: mlx5_0 port 1 has no RoCE v2 GID"
+	finds note "use: ranks on other hosts cannot be reached: no device has"
+}
+
+small_packets_have_a_remedy() {
+	make_tree
+	put class/net/eth1/mtu 1500
+	doctor 0 --sysfs "$work/sys"
+	remedy port "ip link set eth1 mtu 4200"
+}
+
+# chosen VERDICT TEXT VARIABLE=VALUE...: what of the tree would be used.
+chosen() {
+	local verdict=$1 text=$2 status=0
+	shift 2
+	[ "$verdict" = problem ] && status=1
+	expect $status env "$@" "$shunt" doctor --sysfs "$work/sys"
+	finds "$verdict" "$text"
+}
+
+the_device_follows_from_variables_and_the_rendezvous() {
+	make_tree
+	put class/infiniband/mlx5_1/ports/1/link_layer Ethernet
+	put class/infiniband/mlx5_1/ports/1/state "4: ACTIVE"
+	put_gid mlx5_1 1 3 0000:0000:0000:0000:0000:ffff:7f00:0001 "RoCE v2" lo
+	chosen ok "mlx5_1 port 1 (RoCE v2, GID 3), address 127.0.0.1 of lo: \
+it is the address that reaches rank 0" SHUNT_RANK=1 SHUNT_NUM_RANKS=2 \
+		SHUNT_ADDRESS=127.0.0.1:4001
+	chosen ok "address 127.0.0.1 of lo: SHUNT_RDMA_DEVICE says so" \
+		SHUNT_RDMA_DEVICE=mlx5_9,mlx5_1
+	chosen ok "address 127.0.0.1 of lo: SHUNT_RDMA_INTERFACE says so" \
+		SHUNT_RDMA_INTERFACE=lo
+	chosen ok "address 2001:db8::7 of eth1: SHUNT_RDMA_ADDRESS says so" \
+		SHUNT_RDMA_ADDRESS=2001:DB8:0::7
+	chosen problem "fits SHUNT_RDMA_DEVICE=mlx5" SHUNT_RDMA_DEVICE=mlx5
+	chosen problem "fits SHUNT_RDMA_PORT=2" SHUNT_RDMA_PORT=2
+	remedy use "unset SHUNT_RDMA_PORT"
+	put class/infiniband/mlx5_1/ports/1/state "1: DOWN"
+	chosen problem "asks for mlx5_1 port 1, which is not active" \
+		SHUNT_RDMA_DEVICE=mlx5_1
+}
+
+numbers_of_rdma_have_their_range() {
+	make_tree
+	chosen problem 'option: SHUNT_RDMA_LANES is "17", must be 1 .. 16' \
+		SHUNT_RDMA_LANES=17
+	chosen problem 'option: SHUNT_RDMA_GID_INDEX is "x"' \
+		SHUNT_RDMA_GID_INDEX=x
+	chosen problem 'option: SHUNT_RDMA_PORT is "0", must be 1' \
+		SHUNT_RDMA_PORT=0
+	chosen ok "use: " SHUNT_RDMA_QUEUE_DEPTH=4 SHUNT_RDMA_ACK_TIMEOUT=31
+}
+
+# An iWARP device is told by its node type; its GID is its card's address.
+iwarp_is_reached_by_its_cards_address() {
+	rm -rf "$work/sys"
+	put_device siw0 "4: RNIC" 0 0200:00ff:fe00:0001
+	put_port siw0 1 "4: ACTIVE" "5: LinkUp" "10 Gb/sec" Ethernet
+	put_gid siw0 1 0 0200:0000:0001:0000:0000:0000:0000:0000 "" ""
+	put class/net/lo/address 02:00:00:00:00:01
+	chosen ok "siw0 port 1 (iWARP), address 127.0.0.1 of lo: it is" A=1
+	finds ok "gid: siw0 port 1 GID 0: iWARP, MAC"
+	says out "TCP, lo"
+}
+
+several_hosts_need_a_device() {
+	local torch=(RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2
+		MASTER_ADDR=127.0.0.1 MASTER_PORT=29500)
+	rm -rf "$work/sys"
+	chosen note "use: ranks on other hosts cannot be reached" A=1
+	chosen problem "use: ranks on other hosts cannot be reached" \
+		"${torch[@]}"
+	finds ok "hosts: the launcher spreads the 4 ranks"
+	make_tree
+	chosen ok "use: " "${torch[@]}"
 }
 
 no_device_is_a_note() {
@@ -351,10 +426,11 @@ where_ranks_meet_is_tried() {
 	job 1 ok "key: SHUNT_KEY is set" "${two[@]}" SHUNT_KEY=sesame \
 		SHUNT_ADDRESS=192.0.2.1:4001
 	! grep -q sesame "$work/out" || fail "the key is shown"
-	job 1 problem "hosts: the launcher spreads the 4 ranks" RANK=0 \
-		WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 \
-		MASTER_PORT=29500
-	job 1 problem "hosts: the launcher spreads the 2 ranks" SLURM_PROCID=0 \
+	finds problem "port: \"192.0.2.1\" is no address"
+	job 0 ok "is no address of this host, so rank 0 is on another" \
+		SHUNT_RANK=1 SHUNT_NUM_RANKS=2 SHUNT_KEY=sesame \
+		SHUNT_ADDRESS=192.0.2.1:4001
+	job 1 ok "hosts: the launcher spreads the 2 ranks" SLURM_PROCID=0 \
 		SLURM_NTASKS=2 SLURM_STEP_NUM_NODES=2 \
 		SHUNT_ADDRESS=127.0.0.1:4001
 }
@@ -493,6 +569,11 @@ nothing_stays_behind() {
 all_tests=(
 	rdma_devices_are_shown_line_by_line
 	states_of_ports_have_their_remedies
+	small_packets_have_a_remedy
+	the_device_follows_from_variables_and_the_rendezvous
+	numbers_of_rdma_have_their_range
+	iwarp_is_reached_by_its_cards_address
+	several_hosts_need_a_device
 	no_device_is_a_note
 	odd_trees_do_no_harm
 	limits_that_stop_a_rank_are_problems

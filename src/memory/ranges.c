@@ -99,6 +99,20 @@ void ranges_give(struct ranges *ranges, uint64_t offset, uint64_t bytes)
 	free(range);
 }
 
+bool ranges_next(const struct ranges *ranges, uint64_t from, uint64_t *offset,
+	uint64_t *bytes)
+{
+	const struct range *range = ranges->first;
+
+	while (range && range->offset < from)
+		range = range->next;
+	if (!range)
+		return false;
+	*offset = range->offset;
+	*bytes = range->bytes;
+	return true;
+}
+
 uint64_t ranges_largest(const struct ranges *ranges)
 {
 	uint64_t begin = 0;

@@ -34,6 +34,10 @@ bool ranges_taken(const struct ranges *ranges, uint64_t offset, uint64_t bytes);
 /* Gives back exactly what was taken; nothing if it is not. */
 void ranges_give(struct ranges *ranges, uint64_t offset, uint64_t bytes);
 
+/* The first range that begins at or behind `from`; false if there is none. */
+bool ranges_next(const struct ranges *ranges, uint64_t from, uint64_t *offset,
+	uint64_t *bytes);
+
 /* Bytes of the largest gap. */
 uint64_t ranges_largest(const struct ranges *ranges);
 

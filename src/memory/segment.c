@@ -43,6 +43,8 @@ struct segment {
 	_Atomic uint32_t references;
 	pthread_mutex_t lock; /* of ranges */
 	struct ranges ranges;
+	pthread_mutex_t watch_lock; /* of the watcher, and while it is told */
+	struct segment_watcher watcher; /* on_alloc NULL: nobody watches */
 };
 
 static uint64_t page_bytes(void)
@@ -270,6 +272,78 @@ static enum shunt_status take_range(struct segment *segment, uint64_t bytes,
 		(unsigned long long)largest);
 }
 
+static void give_range(struct segment *segment, uint64_t offset, uint64_t bytes)
+{
+	pthread_mutex_lock(&segment->lock);
+	ranges_give(&segment->ranges, offset, bytes);
+	pthread_mutex_unlock(&segment->lock);
+}
+
+/* ---- the watcher ------------------------------------------------------- */
+
+static enum shunt_status tell_alloc(
+	struct segment *segment, uint64_t offset, uint64_t bytes)
+{
+	const struct segment_watcher *watcher = &segment->watcher;
+	enum shunt_status status = SHUNT_OK;
+
+	pthread_mutex_lock(&segment->watch_lock);
+	if (watcher->on_alloc)
+		status = watcher->on_alloc(watcher->context, offset, bytes);
+	pthread_mutex_unlock(&segment->watch_lock);
+	return status;
+}
+
+static void tell_free(struct segment *segment, uint64_t offset, uint64_t bytes)
+{
+	const struct segment_watcher *watcher = &segment->watcher;
+
+	pthread_mutex_lock(&segment->watch_lock);
+	if (watcher->on_alloc)
+		watcher->on_free(watcher->context, offset, bytes);
+	pthread_mutex_unlock(&segment->watch_lock);
+}
+
+/* Tells the watcher that all ranges before `end` go. */
+static void tell_free_before(struct segment *segment, uint64_t end)
+{
+	uint64_t offset = 0, bytes;
+
+	while (ranges_next(&segment->ranges, offset, &offset, &bytes) &&
+		offset < end) {
+		tell_free(segment, offset, bytes);
+		offset += bytes;
+	}
+}
+
+enum shunt_status segment_watch(
+	struct segment *segment, const struct segment_watcher *watcher)
+{
+	uint64_t offset = 0, bytes;
+
+	segment->watcher = *watcher;
+	while (ranges_next(&segment->ranges, offset, &offset, &bytes)) {
+		enum shunt_status status = tell_alloc(segment, offset, bytes);
+
+		if (status != SHUNT_OK) {
+			tell_free_before(segment, offset);
+			segment_unwatch(segment);
+			return status;
+		}
+		offset += bytes;
+	}
+	return SHUNT_OK;
+}
+
+void segment_unwatch(struct segment *segment)
+{
+	pthread_mutex_lock(&segment->watch_lock);
+	segment->watcher = (struct segment_watcher){0};
+	pthread_mutex_unlock(&segment->watch_lock);
+}
+
+/* ---- ranges ------------------------------------------------------------ */
+
 enum shunt_status segment_alloc(struct segment *segment, uint64_t bytes,
 	uint64_t align, uint64_t *offset)
 {
@@ -288,14 +362,19 @@ enum shunt_status segment_alloc(struct segment *segment, uint64_t bytes,
 	if (status != SHUNT_OK)
 		return status;
 	status = take_memory(segment, found, rounded);
+	if (status != SHUNT_OK)
+		goto give_range;
+	status = tell_alloc(segment, found, rounded);
 	if (status != SHUNT_OK) {
-		pthread_mutex_lock(&segment->lock);
-		ranges_give(&segment->ranges, found, rounded);
-		pthread_mutex_unlock(&segment->lock);
-		return status;
+		give_memory(segment, found, rounded);
+		goto give_range;
 	}
 	*offset = found;
 	return SHUNT_OK;
+
+give_range:
+	give_range(segment, found, rounded);
+	return status;
 }
 
 void segment_free(struct segment *segment, uint64_t offset, uint64_t bytes)
@@ -308,11 +387,10 @@ void segment_free(struct segment *segment, uint64_t offset, uint64_t bytes)
 	pthread_mutex_unlock(&segment->lock);
 	if (!taken)
 		return;
+	tell_free(segment, offset, rounded);
 	/* The memory first: once the range is free another thread has it. */
 	give_memory(segment, offset, rounded);
-	pthread_mutex_lock(&segment->lock);
-	ranges_give(&segment->ranges, offset, rounded);
-	pthread_mutex_unlock(&segment->lock);
+	give_range(segment, offset, rounded);
 }
 
 /* ---- life -------------------------------------------------------------- */
@@ -379,9 +457,11 @@ enum shunt_status segment_create(enum segment_kind kind, uint64_t reserve_bytes,
 	made->bytes = bytes;
 	atomic_init(&made->references, 1);
 	pthread_mutex_init(&made->lock, NULL);
+	pthread_mutex_init(&made->watch_lock, NULL);
 	status = segment_open(made);
 	if (status != SHUNT_OK) {
 		pthread_mutex_destroy(&made->lock);
+		pthread_mutex_destroy(&made->watch_lock);
 		free(made);
 		return status;
 	}
@@ -404,6 +484,7 @@ void segment_put(struct segment *segment)
 		close(segment->fd);
 	ranges_fini(&segment->ranges);
 	pthread_mutex_destroy(&segment->lock);
+	pthread_mutex_destroy(&segment->watch_lock);
 	free(segment);
 }
 

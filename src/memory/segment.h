@@ -58,6 +58,30 @@ enum shunt_status segment_alloc(struct segment *segment, uint64_t bytes,
  * Thread-safe. */
 void segment_free(struct segment *segment, uint64_t offset, uint64_t bytes);
 
+/*
+ * Somebody who has to know the ranges of a segment, to register them with a
+ * device. Called with ranges of whole pages, in any thread that allocates or
+ * frees, one call at a time.
+ */
+struct segment_watcher {
+	void *context;
+	/* A range was taken. Not OK: the allocation fails with that. */
+	enum shunt_status (*on_alloc)(
+		void *context, uint64_t offset, uint64_t bytes);
+	/* A range that on_alloc was told of is about to be given back. */
+	void (*on_free)(void *context, uint64_t offset, uint64_t bytes);
+};
+
+/*
+ * Tells the watcher of all ranges that there are, the control page included,
+ * and of every change from now on, until segment_unwatch(), which tells it of
+ * no more frees. One watcher at a time; while nobody allocates or frees.
+ * Errors: those of on_alloc; it is then told to free what it had agreed to.
+ */
+enum shunt_status segment_watch(
+	struct segment *segment, const struct segment_watcher *watcher);
+void segment_unwatch(struct segment *segment);
+
 /* Bytes now taken by ranges, the control page included; for tests. */
 uint64_t segment_used_bytes(struct segment *segment);
 

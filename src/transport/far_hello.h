@@ -8,7 +8,7 @@
 /* Plain data, the same layout on every host; all zero if the rank has no
  * device. Whoever receives one hands it to far_connect(), which checks it. */
 struct far_hello {
-	uint8_t bytes[64];
+	uint8_t bytes[160];
 };
 
 #endif

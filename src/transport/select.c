@@ -223,8 +223,8 @@ static enum shunt_status attach_all(struct attachment *attachment,
 }
 
 /* Hosts are numbered by their first ranks. */
-static void number_hosts(
-	int32_t num_ranks, const struct peer_hello *hellos, struct peer **peers)
+static void number_hosts(int32_t num_ranks, const struct peer_hello *hellos,
+	const struct peer_hello *mine, struct peer **peers)
 {
 	int32_t num_hosts = 0;
 
@@ -234,6 +234,7 @@ static void number_hosts(
 		while (!same_host(&hellos[first], &hellos[r]))
 			first++;
 		peers[r]->host = first < r ? peers[first]->host : num_hosts++;
+		peers[r]->is_far = !same_host(&hellos[r], mine);
 		peers[r]->segment_bytes = hellos[r].segment_bytes;
 	}
 }
@@ -278,7 +279,7 @@ enum shunt_status attach_finish(struct attachment *attachment,
 		attach_abandon(attachment); /* the offer, if self was not yet */
 		return status;
 	}
-	number_hosts(num_ranks, hellos, peers);
+	number_hosts(num_ranks, hellos, &attachment->hello, peers);
 	for (int32_t r = 0; r < num_ranks; r++)
 		log_note(LOG_DEBUG, "rank %d on host %d is reached by %s", r,
 			peers[r]->host, peers[r]->ops->name);

@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,6 +44,10 @@ static int end_open(struct end *end, enum segment_kind kind)
 
 static void end_close(struct end *end)
 {
+	if (end->far) {
+		ends_far_close(end);
+		return;
+	}
 	life_end(end->segment);
 	for (int r = 0; r < 2; r++)
 		if (end->peers[r])
@@ -70,6 +76,19 @@ static void *thread_main(void *context)
 
 	if (ends->kind == ENDS_THREADS)
 		end_close(&ends->theirs);
+	return (void *)(intptr_t)line;
+}
+
+static void *far_thread_main(void *context)
+{
+	struct ends *ends = context;
+	int line = ends_far_join(&ends->theirs, ends->other_wire, 1);
+
+	if (line == 0)
+		line = ends->function(&ends->theirs);
+	if (ends->theirs.segment)
+		ends_far_close(&ends->theirs);
+	close(ends->other_wire);
 	return (void *)(intptr_t)line;
 }
 
@@ -158,6 +177,48 @@ static int process_main(void *context)
 	return line;
 }
 
+/* In the forked child: begins this program anew, on its side of the wire. */
+static int far_process_main(void *context)
+{
+	struct ends *ends = context;
+	char wire[16];
+
+	snprintf(wire, sizeof(wire), "%d", ends->other_wire);
+	CHILD_CHECK(fcntl(ends->other_wire, F_SETFD, 0) == 0);
+	execl("/proc/self/exe", "end", ENDS_FAR_OPTION, wire, (char *)NULL);
+	return __LINE__;
+}
+
+int ends_far_main(int wire, ends_function function)
+{
+	struct ends ends = {.function = function, .other_wire = wire};
+	intptr_t line = (intptr_t)far_thread_main(&ends);
+
+	if (line)
+		fprintf(stderr, "far end: check failed in line %d\n",
+			(int)line);
+	return line != 0;
+}
+
+static void start_verbs(struct ends *ends)
+{
+	int wires[2];
+
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, wires), 0);
+	ends->wire = wires[0];
+	ends->other_wire = wires[1];
+	if (ends->kind == ENDS_VERBS_PROCESS) {
+		ends->pid = child_start(far_process_main, ends);
+		close(wires[1]);
+	} else {
+		assert_int_equal(pthread_create(&ends->thread, NULL,
+					 far_thread_main, ends),
+			0);
+	}
+	assert_int_equal(ends_far_join(&ends->mine, ends->wire, 0), 0);
+}
+
 static void start_shm(struct ends *ends)
 {
 	int wires[2];
@@ -179,6 +240,8 @@ void ends_start(struct ends *ends, enum ends_kind kind, ends_function function)
 		[ENDS_SELF] = start_self,
 		[ENDS_THREADS] = start_threads,
 		[ENDS_SHM] = start_shm,
+		[ENDS_VERBS] = start_verbs,
+		[ENDS_VERBS_PROCESS] = start_verbs,
 	};
 
 	memset(ends, 0, sizeof(*ends));
@@ -192,7 +255,7 @@ void ends_join(struct ends *ends)
 {
 	void *line = NULL;
 
-	if (ends->kind == ENDS_SHM) {
+	if (ends->pid) {
 		assert_int_equal(child_wait(ends->pid), 0);
 		return;
 	}
@@ -223,11 +286,15 @@ void ends_await(const struct end *end, uint64_t value)
 	_Atomic uint64_t *counter = (void *)ends_own(end, ENDS_COUNTER);
 
 	/* Spin first: who is woken comes too late to see a wrong order. */
-	for (int i = 0; i < SPINS && order_acquire(counter) < value; i++)
+	for (int i = 0; i < SPINS && order_acquire(counter) < value; i++) {
+		ends_far_progress(end);
 		clock_relax();
+	}
 	while (order_acquire(counter) < value) {
 		uint32_t ticket = doorbell_arm(doorbell, DOORBELL_ANY);
 
+		ends_far_arm(end);
+		ends_far_progress(end);
 		if (order_acquire(counter) < value)
 			doorbell_sleep(doorbell, ticket, CHECK_NS);
 		doorbell_disarm(doorbell);
@@ -237,11 +304,40 @@ void ends_await(const struct end *end, uint64_t value)
 	}
 }
 
+enum peer_state ends_await_state(const struct end *end, enum peer_state state)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+	int64_t deadline = clock_deadline(LONG_NS);
+	enum peer_state now = end->other->ops->state(end->other);
+
+	while (now != state && clock_now() < deadline) {
+		nanosleep(&nap, NULL);
+		now = end->other->ops->state(end->other);
+	}
+	return now;
+}
+
+/* Where a transport that reads the source later can read it. */
+static const void *reachable(
+	const struct end *end, const void *bytes, uint64_t num_bytes)
+{
+	uint8_t *source = ends_own(end, ENDS_SOURCE);
+
+	if (!end->far || num_bytes <= PUT_COPY_BYTES)
+		return bytes;
+	while (!end->other->ops->flushed(end->other))
+		end->other->ops->progress(end->other);
+	memcpy(source, bytes, num_bytes);
+	return source;
+}
+
 enum shunt_status ends_put(const struct end *end, uint64_t offset,
 	const void *bytes, uint64_t num_bytes)
 {
 	bool again = true;
 	enum shunt_status status = SHUNT_OK;
+
+	bytes = reachable(end, bytes, num_bytes);
 
 	while (again && status == SHUNT_OK) {
 		status = end->other->ops->put(end->other,

@@ -1,7 +1,7 @@
 /* What the variables of launchers say about a job, by the rules of
  * shunt_world_create() in shunt/world.h. */
-#ifndef BENCH_DOCTOR_LAUNCHER_H
-#define BENCH_DOCTOR_LAUNCHER_H
+#ifndef BENCH_LAUNCHER_H
+#define BENCH_LAUNCHER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,9 @@ struct launcher_job {
 	char seen[128];     /* all families of which there is something */
 	int32_t rank;
 	int32_t num_ranks;
-	int32_t num_local; /* of them on this host; 0 if not told */
+	/* On this host; -1 and 0 if not told. */
+	int32_t local_rank;
+	int32_t num_local;
 	bool on_many_hosts;
 	char host[256]; /* "" where none is needed */
 	uint16_t port;

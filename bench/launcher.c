@@ -1,4 +1,4 @@
-/* Reading the variables of launchers; see doctor_launcher.h. */
+/* Reading the variables of launchers; see launcher.h. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "doctor_launcher.h"
+#include "launcher.h"
 
 #define MAX_RANKS 4096
 #define MAX_PORT  65535
@@ -21,20 +21,25 @@ struct family {
 	const char *name;
 	const char *rank;
 	const char *size;
-	const char *local; /* ranks on this host */
-	const char *hosts; /* number of hosts */
+	const char *local_rank;
+	const char *num_local; /* ranks on this host */
+	const char *hosts;     /* number of hosts */
 	bool always_locate;
 };
 
 /* In the order in which they count. */
 static const struct family families[] = {
-	{"shunt run", "SHUNT_RANK", "SHUNT_NUM_RANKS", NULL, NULL, true},
-	{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", NULL, true},
+	{"shunt run", "SHUNT_RANK", "SHUNT_NUM_RANKS", "SHUNT_LOCAL_RANK", NULL,
+		NULL, true},
+	{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+		NULL, true},
 	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-		"OMPI_COMM_WORLD_LOCAL_SIZE", NULL, false},
-	{"Hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, false},
-	{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", NULL, "SLURM_STEP_NUM_NODES",
-		false},
+		"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+		NULL, false},
+	{"Hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+		NULL, false},
+	{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL,
+		"SLURM_STEP_NUM_NODES", false},
 };
 #define NUM_FAMILIES (sizeof(families) / sizeof(families[0]))
 #define OWN_FAMILY   (&families[0])
@@ -187,10 +192,14 @@ static bool read_place(const struct reading *reading,
 
 static void read_hosts(struct launcher_job *job, const struct family *family)
 {
-	const char *local = family->local ? getenv(family->local) : NULL;
+	const char *rank = getenv(family->local_rank);
+	const char *local =
+		family->num_local ? getenv(family->num_local) : NULL;
 	const char *hosts = family->hosts ? getenv(family->hosts) : NULL;
 	long value;
 
+	if (rank && parse_number(rank, 0, job->num_ranks - 1, &value))
+		job->local_rank = (int32_t)value;
 	if (local && parse_number(local, 1, job->num_ranks, &value)) {
 		job->num_local = (int32_t)value;
 		job->on_many_hosts = value < job->num_ranks;
@@ -250,6 +259,7 @@ bool launcher_read(struct launcher_job *job, char wrong[LAUNCHER_TEXT_BYTES],
 
 	memset(job, 0, sizeof(*job));
 	job->num_ranks = 1;
+	job->local_rank = -1;
 	for (size_t i = 0; i < NUM_FAMILIES; i++) {
 		const struct family *family = &families[i];
 

@@ -1,0 +1,348 @@
+/*
+ * What of the RDMA devices the library would use for ranks on other hosts, and
+ * why: shunt_world_create()'s rules, over what doctor_rdma.c has found.
+ *
+ *	SHUNT_RDMA_DEVICE, _PORT, _INTERFACE, _ADDRESS	leave some over;
+ *	of these the address that reaches the rendezvous, else the first.
+ */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor.h"
+
+#define MAX_CANDIDATES 256
+
+/* A port of a device with an address that ranks can be reached at. */
+struct candidate {
+	const char *device, *netdev;
+	int port;
+	bool active;
+	char how[64]; /* "RoCE v2, GID 3" */
+	char address[INET6_ADDRSTRLEN];
+};
+
+struct candidates {
+	struct candidate list[MAX_CANDIDATES];
+	int num;
+};
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+	const char *text =
+		cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
+
+	return text ? text : "";
+}
+
+static int number_of(const cJSON *object, const char *name)
+{
+	const cJSON *item = cJSON_GetObjectItem(object, name);
+
+	return cJSON_IsNumber(item) ? item->valueint : -1;
+}
+
+/* ---- who could be used ------------------------------------------------- */
+
+static struct candidate *add(struct candidates *all, const cJSON *device,
+	const cJSON *port, const char *address)
+{
+	struct candidate *candidate;
+
+	if (all->num == MAX_CANDIDATES || strlen(address) >= INET6_ADDRSTRLEN)
+		return NULL;
+	candidate = &all->list[all->num++];
+	*candidate = (struct candidate){
+		.device = text_of(device, "device"),
+		.netdev = text_of(port, "netdev"),
+		.port = number_of(port, "port"),
+		.active = strstr(text_of(port, "state"), "ACTIVE") != NULL,
+	};
+	snprintf(candidate->address, sizeof(candidate->address), "%s", address);
+	return candidate;
+}
+
+/* RoCE v2 has a GID for each address. */
+static void add_roce(
+	struct candidates *all, const cJSON *device, const cJSON *port)
+{
+	const cJSON *gid;
+
+	cJSON_ArrayForEach(gid, cJSON_GetObjectItem(port, "gids"))
+	{
+		struct candidate *candidate;
+
+		if (strcmp(text_of(gid, "type"), "RoCE v2") ||
+			!strcmp(text_of(gid, "kind"), "IPv6 link-local"))
+			continue;
+		candidate = add(all, device, port, text_of(gid, "address"));
+		if (candidate)
+			snprintf(candidate->how, sizeof(candidate->how),
+				"RoCE v2, GID %d", number_of(gid, "index"));
+	}
+}
+
+/* Others are reached by the addresses of their network device. */
+static void add_by_netdev(struct candidates *all, const cJSON *device,
+	const cJSON *port, const char *how)
+{
+	struct ifaddrs *list = NULL;
+	char address[INET6_ADDRSTRLEN];
+
+	if (getifaddrs(&list))
+		return;
+	for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
+		int family = at->ifa_addr ? at->ifa_addr->sa_family : 0;
+		struct candidate *candidate;
+
+		if (strcmp(at->ifa_name, text_of(port, "netdev")) ||
+			(family != AF_INET && family != AF_INET6) ||
+			getnameinfo(at->ifa_addr,
+				family == AF_INET ? sizeof(struct sockaddr_in)
+						  : sizeof(struct sockaddr_in6),
+				address, sizeof(address), NULL, 0,
+				NI_NUMERICHOST) ||
+			strchr(address, '%'))
+			continue;
+		candidate = add(all, device, port, address);
+		if (candidate)
+			snprintf(candidate->how, sizeof(candidate->how), "%s",
+				how);
+	}
+	freeifaddrs(list);
+}
+
+static void collect(const struct doctor *doctor, struct candidates *all)
+{
+	const cJSON *device, *port;
+
+	all->num = 0;
+	cJSON_ArrayForEach(device, doctor->devices)
+	{
+		bool iwarp = strstr(text_of(device, "node_type"), "RNIC");
+
+		cJSON_ArrayForEach(port, cJSON_GetObjectItem(device, "ports"))
+		{
+			bool ethernet = !strcmp(
+				text_of(port, "link_layer"), "Ethernet");
+
+			if (iwarp)
+				add_by_netdev(all, device, port, "iWARP");
+			else if (ethernet)
+				add_roce(all, device, port);
+			else
+				add_by_netdev(all, device, port, "InfiniBand");
+		}
+	}
+}
+
+/* ---- choosing ---------------------------------------------------------- */
+
+/* Whether a list such as "mlx5_0,mlx5_1" has the name. */
+static bool lists(const char *list, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (const char *at = list; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (!strncmp(at, name, length) &&
+			(at[length] == '\0' || at[length] == ','))
+			return true;
+	}
+	return false;
+}
+
+struct wish {
+	const char *device, *interface, *address;
+	int port; /* 0: any */
+};
+
+static bool is_same_address(const char *one, const char *other)
+{
+	struct in6_addr a, b;
+
+	if (inet_pton(AF_INET6, one, &a) == 1 &&
+		inet_pton(AF_INET6, other, &b) == 1)
+		return IN6_ARE_ADDR_EQUAL(&a, &b);
+	return !strcmp(one, other);
+}
+
+static bool fits(const struct wish *wish, const struct candidate *candidate)
+{
+	return (!wish->device || lists(wish->device, candidate->device)) &&
+	       (!wish->interface ||
+		       !strcmp(wish->interface, candidate->netdev)) &&
+	       (!wish->address ||
+		       is_same_address(wish->address, candidate->address)) &&
+	       (wish->port == 0 || wish->port == candidate->port);
+}
+
+static const struct candidate *first_fit(
+	const struct candidates *all, const struct wish *wish, bool active)
+{
+	for (int i = 0; i < all->num; i++)
+		if (fits(wish, &all->list[i]) &&
+			(all->list[i].active || !active))
+			return &all->list[i];
+	return NULL;
+}
+
+/* ---- saying ------------------------------------------------------------ */
+
+/* A job on several hosts fails without; others only cannot grow. */
+static enum doctor_verdict lack(const struct doctor *doctor)
+{
+	return doctor->on_many_hosts ? DOCTOR_PROBLEM : DOCTOR_NOTE;
+}
+
+static void say_chosen(struct doctor *doctor, const struct candidate *candidate,
+	const char *why)
+{
+	cJSON *finding = doctor_say(doctor, "use", DOCTOR_OK,
+		"ranks on other hosts are reached through %s port %d (%s), "
+		"address %s%s%s: %s",
+		candidate->device, candidate->port, candidate->how,
+		candidate->address, candidate->netdev[0] ? " of " : "",
+		candidate->netdev, why);
+
+	doctor_text(finding, "device", candidate->device);
+	doctor_number(finding, "port", candidate->port);
+	doctor_text(finding, "address", candidate->address);
+	doctor_text(finding, "netdev", candidate->netdev);
+	doctor_text(finding, "why", why);
+}
+
+static void say_none(struct doctor *doctor)
+{
+	bool devices = cJSON_GetArraySize(doctor->devices) > 0;
+	cJSON *finding = doctor_say(doctor, "use", lack(doctor),
+		"ranks on other hosts cannot be reached: %s; ranks of this "
+		"host are, through shared memory",
+		devices ? "no device has an active port with an address"
+			: "there is no RDMA device");
+
+	doctor_remedy(finding, "%s",
+		devices ? "see the ports and GIDs above"
+			: "see devices, above; none is needed on one host");
+}
+
+/* What was asked for is not there: the library refuses it, once there are other
+ * hosts. */
+static void say_wrong(struct doctor *doctor, const struct candidates *all,
+	const struct wish *wish)
+{
+	const struct candidate *down = first_fit(all, wish, false);
+	const char *given = wish->address     ? "SHUNT_RDMA_ADDRESS"
+			    : wish->interface ? "SHUNT_RDMA_INTERFACE"
+			    : wish->device    ? "SHUNT_RDMA_DEVICE"
+					      : "SHUNT_RDMA_PORT";
+	cJSON *finding;
+
+	if (down)
+		finding = doctor_say(doctor, "use", DOCTOR_PROBLEM,
+			"%s asks for %s port %d, which is not active", given,
+			down->device, down->port);
+	else
+		finding = doctor_say(doctor, "use", DOCTOR_PROBLEM,
+			"no device has an address that fits %s%s%s", given,
+			getenv(given) ? "=" : "",
+			getenv(given) ? getenv(given) : "");
+	doctor_remedy(finding,
+		"unset %s, or give what is above among devices, ports and GIDs",
+		given);
+}
+
+static const char *why_chosen(const struct wish *wish, bool reaches)
+{
+	if (wish->address)
+		return "SHUNT_RDMA_ADDRESS says so";
+	if (wish->interface)
+		return "SHUNT_RDMA_INTERFACE says so";
+	if (reaches)
+		return "it is the address that reaches rank 0";
+	if (wish->device)
+		return "SHUNT_RDMA_DEVICE says so";
+	return "it is the first that a device has";
+}
+
+static void look_at_choice(struct doctor *doctor, const struct wish *wish)
+{
+	static struct candidates all;
+	struct wish reached = *wish;
+	const struct candidate *chosen = NULL;
+	bool wished =
+		wish->device || wish->interface || wish->address || wish->port;
+
+	collect(doctor, &all);
+	reached.address = doctor->reach;
+	if (!wish->address && !wish->interface && doctor->reach[0])
+		chosen = first_fit(&all, &reached, true);
+	if (chosen) {
+		say_chosen(doctor, chosen, why_chosen(wish, true));
+		return;
+	}
+	chosen = first_fit(&all, wish, true);
+	if (chosen)
+		say_chosen(doctor, chosen, why_chosen(wish, false));
+	else if (wished)
+		say_wrong(doctor, &all, wish);
+	else
+		say_none(doctor);
+}
+
+/* ---- options ----------------------------------------------------------- */
+
+/* Checks a variable that must be a number. Returns it; -1 if it is not set, or
+ * wrong. */
+static int look_at_number(
+	struct doctor *doctor, const char *variable, long low, long high)
+{
+	const char *text = getenv(variable);
+	cJSON *finding;
+	char *end;
+	long value;
+
+	if (!text)
+		return -1;
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (isdigit((unsigned char)text[0]) && !errno && !*end &&
+		value >= low && value <= high)
+		return (int)value;
+	finding = doctor_say(doctor, "option", DOCTOR_PROBLEM,
+		"%s is \"%.64s\", must be %ld .. %ld", variable, text, low,
+		high);
+	doctor_remedy(finding, "unset it, or set such a number");
+	return -1;
+}
+
+void doctor_look_at_use(struct doctor *doctor)
+{
+	static const struct {
+		const char *variable;
+		long low, high;
+	} numbers[] = {
+		{"SHUNT_RDMA_GID_INDEX", 0, 255},
+		{"SHUNT_RDMA_SERVICE_LEVEL", 0, 15},
+		{"SHUNT_RDMA_TRAFFIC_CLASS", 0, 255},
+		{"SHUNT_RDMA_LANES", 1, 16},
+		{"SHUNT_RDMA_ACK_TIMEOUT", 1, 31},
+		{"SHUNT_RDMA_QUEUE_DEPTH", 4, 32768},
+	};
+	struct wish wish = {
+		.device = getenv("SHUNT_RDMA_DEVICE"),
+		.interface = getenv("SHUNT_RDMA_INTERFACE"),
+		.address = getenv("SHUNT_RDMA_ADDRESS"),
+	};
+	int port = look_at_number(doctor, "SHUNT_RDMA_PORT", 1, 255);
+
+	wish.port = port > 0 ? port : 0;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		look_at_number(doctor, numbers[i].variable, numbers[i].low,
+			numbers[i].high);
+	look_at_choice(doctor, &wish);
+}

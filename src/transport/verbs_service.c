@@ -1,0 +1,214 @@
+/* Events, beats, burials; see verbs_service.h. */
+#include "transport/verbs_service.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/order.h"
+#include "transport/verbs_connect.h"
+#include "transport/verbs_image.h"
+#include "transport/verbs_lane.h"
+#include "transport/verbs_link.h"
+
+#define BEAT_NS       (250 * VERBS_NS_PER_MS)
+#define STILL_WAIT_NS VERBS_NS_PER_MS /* between looks at a failing link */
+
+/* ---- beats ------------------------------------------------------------- */
+
+static void beat_fill(struct verbs_link *link, struct image_beat *beat)
+{
+	const struct beat *own = &segment_control(link->far->segment)->beat;
+	int64_t when = atomic_load_explicit(&own->when, memory_order_relaxed);
+
+	link->beat_serial++;
+	atomic_init(&beat->serial, link->beat_serial);
+	atomic_init(&beat->epoch, order_peek(&own->epoch));
+	atomic_init(&beat->phase, order_peek(&own->phase));
+	atomic_init(&beat->age, (uint64_t)(clock_now() - when));
+}
+
+/* On each lane: they may take different ways. A lane without room has requests
+ * under way, which tell as much. */
+static void beat_send(struct verbs_link *link)
+{
+	struct image_beat beat;
+	struct lane_batch batch;
+
+	beat_fill(link, &beat);
+	for (int l = 0; l < link->num_lanes && link->phase == LINK_OPEN; l++) {
+		struct verbs_lane *lane = &link->lanes[l];
+
+		if (lane_room(lane) == 0 ||
+			!lane_takes_copy(lane, sizeof(beat)))
+			continue;
+		lane_batch_begin(&batch, lane);
+		lane_add_write(&batch, link->peer_image_off + image_beat_off(),
+			lane->peer_image_rkey, &beat, sizeof(beat), NULL);
+		lane_post_signalled(&batch);
+	}
+}
+
+static void beat_all(struct far *far)
+{
+	for (int32_t k = 0; k < far->num_links; k++) {
+		struct verbs_link *link = &far->links[k];
+
+		/* Briefly, link by link: ranks put meanwhile. */
+		far_lock(far);
+		if (link->phase == LINK_OPEN) {
+			image_show_beat(link);
+			beat_send(link);
+		}
+		far_unlock(far);
+	}
+}
+
+/* ---- burials ----------------------------------------------------------- */
+
+/* True if one is left that is not still yet. */
+static bool bury_still(struct far *far)
+{
+	bool any_left = false;
+
+	for (int32_t k = 0; k < far->num_links; k++) {
+		struct verbs_link *link = &far->links[k];
+		bool failing, still;
+
+		far_lock(far);
+		failing = link->phase == LINK_FAILING;
+		still = failing && link_is_still(link, clock_now());
+		far_unlock(far);
+		if (still)
+			link_bury(link);
+		any_left = any_left || (failing && !still);
+	}
+	return any_left;
+}
+
+/* ---- events ------------------------------------------------------------ */
+
+static void take_completion_events(struct far *far)
+{
+	const struct verbs_api *api = verbs_api();
+	bool any = false;
+
+	for (int d = 0; d < far->num_devices; d++) {
+		struct ibv_cq *cq;
+		void *context;
+
+		while (api->get_cq_event(
+			       far->devices[d].channel, &cq, &context) == 0) {
+			api->ack_cq_events(cq, 1);
+			any = true;
+		}
+	}
+	if (!any)
+		return;
+	far_progress(far);
+	/* Who sleeps may wait for room, not for a counter. */
+	doorbell_ring(&segment_control(far->segment)->doorbell, DOORBELL_ANY);
+}
+
+static int events_await(struct far *far, int64_t span_ns)
+{
+	struct pollfd polled[2 + FAR_MAX_DEVICES];
+	uint64_t count;
+	nfds_t num = 0;
+	struct timespec span = {
+		.tv_sec = span_ns / 1000000000,
+		.tv_nsec = span_ns % 1000000000,
+	};
+
+	polled[num++] = (struct pollfd){.fd = far->wake, .events = POLLIN};
+	polled[num++] =
+		(struct pollfd){.fd = far->events->fd, .events = POLLIN};
+	for (int d = 0; d < far->num_devices; d++)
+		polled[num++] = (struct pollfd){
+			.fd = far->devices[d].channel->fd, .events = POLLIN};
+	if (ppoll(polled, num, &span, NULL) > 0 && polled[0].revents & POLLIN)
+		return read(far->wake, &count, sizeof(count)) > 0;
+	return 0;
+}
+
+static void *service_main(void *argument)
+{
+	struct far *far = argument;
+	int64_t next_beat = clock_now();
+	bool any_failing = false;
+
+	pthread_setname_np(pthread_self(), "shunt-far");
+	log_set_rank(far->rank);
+	while (!atomic_load(&far->stop)) {
+		int64_t span = next_beat - clock_now();
+
+		if (any_failing && span > STILL_WAIT_NS)
+			span = STILL_WAIT_NS;
+		events_await(far, span > 0 ? span : 0);
+		connect_take_events(far);
+		take_completion_events(far);
+		if (any_failing || clock_now() >= next_beat)
+			far_progress(far);
+		any_failing = bury_still(far);
+		if (clock_now() < next_beat)
+			continue;
+		beat_all(far);
+		next_beat = clock_now() + BEAT_NS;
+	}
+	return NULL;
+}
+
+/* ---- life -------------------------------------------------------------- */
+
+enum shunt_status service_open(struct far *far)
+{
+	far->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (far->wake < 0)
+		return error_set_errno(
+			SHUNT_SYSTEM, "rank %d: eventfd", far->rank);
+	return SHUNT_OK;
+}
+
+enum shunt_status service_start(struct far *far)
+{
+	sigset_t all, before;
+
+	/* Signals are for the threads of the application. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	errno = pthread_create(&far->thread, NULL, service_main, far);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (errno)
+		return error_set_errno(SHUNT_SYSTEM,
+			"rank %d: starting the thread of the far side",
+			far->rank);
+	far->has_thread = true;
+	return SHUNT_OK;
+}
+
+void service_stop(struct far *far)
+{
+	atomic_store(&far->stop, true);
+	if (far->has_thread) {
+		service_wake(far);
+		pthread_join(far->thread, NULL);
+	}
+	far->has_thread = false;
+	if (far->wake >= 0)
+		close(far->wake);
+	far->wake = -1;
+}
+
+void service_wake(struct far *far)
+{
+	const uint64_t one = 1;
+
+	/* It can only fail when the count is full: then it is awake. */
+	if (far->wake >= 0 && write(far->wake, &one, sizeof(one)) < 0)
+		return;
+}

@@ -1,0 +1,140 @@
+/* Ends over RDMA: what the world does with far.h, for one peer. */
+#include "support/ends.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/guard.h"
+#include "base/order.h"
+#include "support/child.h"
+#include "transport/far.h"
+#include "transport/health.h"
+
+#define LONG_NS INT64_C(60000000000)
+
+struct far_letter {
+	struct peer_hello hello;
+	uint64_t area;
+};
+
+static const uint8_t secret[32] = {4, 5, 6};
+
+bool ends_have_rdma(void)
+{
+	return getenv("SHUNT_TEST_RDMA") != NULL;
+}
+
+/* The address of an end, in a buffer of the caller. */
+static const char *address_of(int32_t rank, char text[64])
+{
+	const char *addresses = getenv("SHUNT_TEST_RDMA");
+	const char *second = strchr(addresses, ',');
+
+	if (rank == 1 && second)
+		return second + 1;
+	strncpy(text, addresses, 63);
+	text[63] = '\0';
+	text[strcspn(text, ",")] = '\0';
+	return text;
+}
+
+static int far_letter_write(
+	struct end *end, int32_t rank, struct far_letter *letter)
+{
+	struct far_config config = FAR_CONFIG_INIT;
+	char text[64];
+
+	memset(letter, 0, sizeof(*letter));
+	config.address = address_of(rank, text);
+	CHILD_CHECK(far_open(&config, end->segment, rank, &end->far,
+			    &letter->hello.far) == SHUNT_OK);
+	letter->hello.segment_bytes = segment_reserved_bytes(end->segment);
+	letter->hello.segment[0] = (uint8_t)(rank + 1);
+	letter->area = end->own_area;
+	return 0;
+}
+
+static int letters_swap(int wire, int32_t rank, struct far_letter letters[2])
+{
+	ssize_t bytes = sizeof(struct far_letter);
+
+	CHILD_CHECK(write(wire, &letters[rank], sizeof(*letters)) == bytes);
+	CHILD_CHECK(recv(wire, &letters[1 - rank], sizeof(*letters),
+			    MSG_WAITALL) == bytes);
+	return 0;
+}
+
+/* Tells the other that the area is exposed: a put behind that, as a value is a
+ * sum, to an entry of the directory in its image. Awaits the same from it. */
+static int areas_meet(struct end *end)
+{
+	const uint64_t key_off = offsetof(struct control, directory[0].key);
+	_Atomic uint64_t *key = &end->other->control->directory[0].key;
+	bool again = true;
+
+	CHILD_CHECK(far_expose(end->far, end->own_area, 2 * ENDS_AREA_BYTES) ==
+		    SHUNT_OK);
+	while (again) {
+		CHILD_CHECK(end->other->ops->put(end->other, 0, NULL, 0,
+				    far_image_off(end->other) + key_off, 1,
+				    &again) == SHUNT_OK);
+		far_progress(end->far);
+	}
+	while (order_acquire(key) != 1 &&
+		end->other->ops->state(end->other) == PEER_ALIVE)
+		far_progress(end->far);
+	CHILD_CHECK(order_acquire(key) == 1);
+	return 0;
+}
+
+int ends_far_join(struct end *end, int wire, int32_t rank)
+{
+	const bool is_far[2] = {rank == 1, rank == 0};
+	struct far_letter letters[2];
+	struct peer_hello hellos[2];
+	int line;
+
+	CHILD_CHECK(guard_init() == SHUNT_OK);
+	CHILD_CHECK(segment_create(SEGMENT_SHARED, ENDS_RESERVE_BYTES,
+			    &end->segment) == SHUNT_OK);
+	CHILD_CHECK(life_begin(end->segment) == SHUNT_OK);
+	CHILD_CHECK(segment_alloc(end->segment, 2 * ENDS_AREA_BYTES,
+			    ENDS_AREA_ALIGN, &end->own_area) == SHUNT_OK);
+	line = far_letter_write(end, rank, &letters[rank]);
+	if (line == 0)
+		line = letters_swap(wire, rank, letters);
+	if (line)
+		return line;
+	hellos[0] = letters[0].hello;
+	hellos[1] = letters[1].hello;
+	CHILD_CHECK(far_connect(end->far, 2, hellos, is_far, secret,
+			    clock_deadline(LONG_NS), end->peers) == SHUNT_OK);
+	end->other = end->peers[1 - rank];
+	end->other_area = letters[1 - rank].area;
+	return areas_meet(end);
+}
+
+void ends_far_close(struct end *end)
+{
+	life_end(end->segment);
+	if (end->other)
+		end->other->ops->close(end->other);
+	far_close(end->far);
+	segment_put(end->segment);
+}
+
+void ends_far_progress(const struct end *end)
+{
+	if (end->far)
+		far_progress(end->far);
+}
+
+void ends_far_arm(const struct end *end)
+{
+	if (end->far)
+		far_arm(end->far);
+}
