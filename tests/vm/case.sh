@@ -75,7 +75,7 @@ end_of() { # HOST
 	elif [ -e "$work/killed.$1" ]; then
 		echo gone
 	elif is_alive "$(agent_of "$1")"; then
-		echo "no end in $limit s"
+		echo "still running"
 	else
 		echo "its guest died"
 	fi
@@ -141,13 +141,17 @@ run_case() (
 			submit "$(agent_of "$host")")
 	done
 	if declare -F meddle >/dev/null; then
-		meddle >"$work/meddled" 2>&1 ||
+		# Hosts may wait for ever for what it has not done.
+		meddle >"$work/meddled" 2>&1 || {
 			complain "meddle: $(tail -n 1 "$work/meddled")"
+			case_ends=$SECONDS
+		}
 	fi
 	until_true "$(time_left)" both_ended
 	judge a "$expect_a"
 	judge b "$expect_b"
-	clean_guests
+	# After a failure they are stopped.
+	[ ${#complaints[@]} != 0 ] || clean_guests
 	show_case >"$work/shown"
 	(IFS=';' && echo "${complaints[*]}") >"$work/complaints"
 	[ ${#complaints[@]} = 0 ]
