@@ -26,6 +26,8 @@ Usage: ./build.sh COMMAND [ARGUMENT...]
   tsan [REGEX]       the tests under ThreadSanitizer
   gate               build, then compare the speed of this machine's runs
                      with what they are to reach (bench/gate.py)
+  vm [CASE...]       build, then test cases on two hosts with RDMA, which are
+                     guests of QEMU (tests/vm/run.sh)
   fuzz               each fuzzer for SHUNT_FUZZ_SECONDS (20); needs clang
   format             lay the sources out as .clang-format says
   format-check       fail if `format' would change anything
@@ -56,8 +58,9 @@ step() {
 
 # ---- packages ----------------------------------------------------------
 
-# What each job needs: a program, a library as pkg-config calls it, a header,
-# or a run-time library of clang, and the package that has it.
+# What each job needs: a program, a static one, a library as pkg-config calls
+# it, a header, a file, or a run-time library of clang, and the package that
+# has it.
 needs_build=(cc:gcc header=stdio.h:libc6-dev make:make cmake:cmake
 	pkg-config:pkg-config dpkg-source:dpkg-dev lib=libsodium:libsodium-dev
 	lib=libcjson:libcjson-dev lib=libibverbs:libibverbs-dev
@@ -70,6 +73,10 @@ needs_lint=(clang-tidy:clang-tidy run-clang-tidy:clang-tidy
 	lib=cmocka:libcmocka-dev shellcheck:shellcheck)
 needs_peers=(mpicc.openmpi:libopenmpi-dev mpirun.openmpi:openmpi-bin
 	mpicc.mpich:libmpich-dev mpirun.mpich:mpich)
+needs_vm=(qemu-system-x86_64:qemu-system-x86 static=busybox:busybox-static
+	cpio:cpio file=/sbin/modinfo:kmod xz:xz-utils ip:iproute2
+	setpriv:util-linux rping:rdmacm-utils
+	file=/etc/libibverbs.d/rxe.driver:ibverbs-providers gcc:gcc make:make)
 needs_fuzz=(clang:clang rt=fuzzer:libclang-rt-dev)
 
 has() {
@@ -79,6 +86,9 @@ has() {
 		>/dev/null 2>&1 ;;
 	rt=*) [ -n "$(find "$(clang -print-resource-dir 2>/dev/null)/lib/" \
 		-name "libclang_rt.${1#rt=}*" 2>/dev/null)" ] ;;
+	static=*) command -v "${1#static=}" >/dev/null &&
+		! ldd "$(command -v "${1#static=}")" >/dev/null 2>&1 ;;
+	file=*) [ -e "${1#file=}" ] ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
 }
@@ -208,6 +218,14 @@ run_tsan() {
 		run_ctest build-tsan "${1:-}" setarch "$(uname -m)" -R
 }
 
+run_vm() {
+	need "${needs_build[@]}" "${needs_test[@]}"
+	# Where these cannot be had, run.sh tells and skips, or fails.
+	(need "${needs_vm[@]}") || echo "    going on without" >&2
+	compile build "" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON
+	step "cases in guests" tests/vm/run.sh "${@:-all}"
+}
+
 run_fuzz() {
 	local source names=() name
 
@@ -239,7 +257,8 @@ cmake_target() {
 lint() {
 	need "${needs_lint[@]}"
 	step "shellcheck" shellcheck -S warning build.sh .ci/run cmake/*.sh \
-		tests/*.sh tests/support/*.sh tests/build/*.sh
+		tests/*.sh tests/support/*.sh tests/build/*.sh \
+		tests/vm/*.sh tests/vm/cases/*.sh
 	cmake_target lint
 }
 
@@ -258,6 +277,7 @@ main() {
 	asan) run_asan "$@" ;;
 	tsan) run_tsan "$@" ;;
 	gate) run_gate ;;
+	vm) run_vm "$@" ;;
 	fuzz) run_fuzz ;;
 	format | format-check)
 		need "${needs_format[@]}"
