@@ -177,8 +177,11 @@ static bool device_poll(struct far *far, struct verbs_device *device)
 {
 	struct ibv_wc completions[POLL_AT_ONCE];
 	bool any = false;
-	int num;
+	int num = 0;
 
+	/* Before anybody is connected to, there is no queue. */
+	if (!device->cq)
+		return false;
 	do {
 		num = verbs_api()->poll_cq(
 			device->cq, POLL_AT_ONCE, completions);
