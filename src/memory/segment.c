@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "memory/available.h"
 #include "memory/ranges.h"
+#include "memory/watch.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; newer than glibc 2.31 */
@@ -43,8 +44,7 @@ struct segment {
 	_Atomic uint32_t references;
 	pthread_mutex_t lock; /* of ranges */
 	struct ranges ranges;
-	pthread_mutex_t watch_lock; /* of the watcher, and while it is told */
-	struct segment_watcher watcher; /* on_alloc NULL: nobody watches */
+	struct watch watch;
 };
 
 static uint64_t page_bytes(void)
@@ -281,29 +281,6 @@ static void give_range(struct segment *segment, uint64_t offset, uint64_t bytes)
 
 /* ---- the watcher ------------------------------------------------------- */
 
-static enum shunt_status tell_alloc(
-	struct segment *segment, uint64_t offset, uint64_t bytes)
-{
-	const struct segment_watcher *watcher = &segment->watcher;
-	enum shunt_status status = SHUNT_OK;
-
-	pthread_mutex_lock(&segment->watch_lock);
-	if (watcher->on_alloc)
-		status = watcher->on_alloc(watcher->context, offset, bytes);
-	pthread_mutex_unlock(&segment->watch_lock);
-	return status;
-}
-
-static void tell_free(struct segment *segment, uint64_t offset, uint64_t bytes)
-{
-	const struct segment_watcher *watcher = &segment->watcher;
-
-	pthread_mutex_lock(&segment->watch_lock);
-	if (watcher->on_alloc)
-		watcher->on_free(watcher->context, offset, bytes);
-	pthread_mutex_unlock(&segment->watch_lock);
-}
-
 /* Tells the watcher that all ranges before `end` go. */
 static void tell_free_before(struct segment *segment, uint64_t end)
 {
@@ -311,7 +288,7 @@ static void tell_free_before(struct segment *segment, uint64_t end)
 
 	while (ranges_next(&segment->ranges, offset, &offset, &bytes) &&
 		offset < end) {
-		tell_free(segment, offset, bytes);
+		watch_free(&segment->watch, offset, bytes);
 		offset += bytes;
 	}
 }
@@ -321,9 +298,10 @@ enum shunt_status segment_watch(
 {
 	uint64_t offset = 0, bytes;
 
-	segment->watcher = *watcher;
+	watch_set(&segment->watch, watcher);
 	while (ranges_next(&segment->ranges, offset, &offset, &bytes)) {
-		enum shunt_status status = tell_alloc(segment, offset, bytes);
+		enum shunt_status status =
+			watch_alloc(&segment->watch, offset, bytes);
 
 		if (status != SHUNT_OK) {
 			tell_free_before(segment, offset);
@@ -337,9 +315,9 @@ enum shunt_status segment_watch(
 
 void segment_unwatch(struct segment *segment)
 {
-	pthread_mutex_lock(&segment->watch_lock);
-	segment->watcher = (struct segment_watcher){0};
-	pthread_mutex_unlock(&segment->watch_lock);
+	static const struct segment_watcher nobody;
+
+	watch_set(&segment->watch, &nobody);
 }
 
 /* ---- ranges ------------------------------------------------------------ */
@@ -364,7 +342,7 @@ enum shunt_status segment_alloc(struct segment *segment, uint64_t bytes,
 	status = take_memory(segment, found, rounded);
 	if (status != SHUNT_OK)
 		goto give_range;
-	status = tell_alloc(segment, found, rounded);
+	status = watch_alloc(&segment->watch, found, rounded);
 	if (status != SHUNT_OK) {
 		give_memory(segment, found, rounded);
 		goto give_range;
@@ -387,7 +365,7 @@ void segment_free(struct segment *segment, uint64_t offset, uint64_t bytes)
 	pthread_mutex_unlock(&segment->lock);
 	if (!taken)
 		return;
-	tell_free(segment, offset, rounded);
+	watch_free(&segment->watch, offset, rounded);
 	/* The memory first: once the range is free another thread has it. */
 	give_memory(segment, offset, rounded);
 	give_range(segment, offset, rounded);
@@ -457,11 +435,11 @@ enum shunt_status segment_create(enum segment_kind kind, uint64_t reserve_bytes,
 	made->bytes = bytes;
 	atomic_init(&made->references, 1);
 	pthread_mutex_init(&made->lock, NULL);
-	pthread_mutex_init(&made->watch_lock, NULL);
+	watch_init(&made->watch);
 	status = segment_open(made);
 	if (status != SHUNT_OK) {
 		pthread_mutex_destroy(&made->lock);
-		pthread_mutex_destroy(&made->watch_lock);
+		watch_fini(&made->watch);
 		free(made);
 		return status;
 	}
@@ -484,7 +462,7 @@ void segment_put(struct segment *segment)
 		close(segment->fd);
 	ranges_fini(&segment->ranges);
 	pthread_mutex_destroy(&segment->lock);
-	pthread_mutex_destroy(&segment->watch_lock);
+	watch_fini(&segment->watch);
 	free(segment);
 }
 
