@@ -13,100 +13,22 @@
 #include "base/log.h"
 #include "transport/verbs_address.h"
 #include "transport/verbs_connect.h"
+#include "transport/verbs_config.h"
 #include "transport/verbs_device.h"
-#include "transport/verbs_image.h"
 #include "transport/verbs_link.h"
+#include "transport/verbs_links.h"
 #include "transport/verbs_memory.h"
 #include "transport/verbs_record.h"
 #include "transport/verbs_service.h"
 
-#define ABSENCE_BYTES   512
-#define MAX_QUEUE_DEPTH 32768
-#define MAX_BOUNCES     4096
-#define LEAVE_NS        (2000 * VERBS_NS_PER_MS)
+#define ABSENCE_BYTES 512
+#define LEAVE_NS      (2000 * VERBS_NS_PER_MS)
 
 static _Thread_local char absence[ABSENCE_BYTES] = "nobody asked yet";
 
 const char *far_absence(void)
 {
 	return absence;
-}
-
-/* ---- the config -------------------------------------------------------- */
-
-static enum shunt_status option_check(int32_t rank, const char *name,
-	int32_t value, int32_t none, int32_t low, int32_t high)
-{
-	if (value == none || (value >= low && value <= high))
-		return SHUNT_OK;
-	return error_set(SHUNT_INVALID,
-		"rank %d: %s is %d, must be %d .. %d, or %d to choose", rank,
-		name, value, low, high, none);
-}
-
-static enum shunt_status names_check(
-	const struct far_config *config, int32_t rank)
-{
-	int32_t num = address_num_devices(config);
-
-	if (num > FAR_MAX_DEVICES)
-		return error_set(SHUNT_INVALID,
-			"rank %d: rdma_device=%s names %d devices, at most %d",
-			rank, config->device, num, FAR_MAX_DEVICES);
-	for (const char *c = config->device; c && num > 0; num--) {
-		size_t length = strcspn(c, ",");
-
-		if (length == 0 || length >= IBV_SYSFS_NAME_MAX)
-			return error_set(SHUNT_INVALID,
-				"rank %d: rdma_device=%s has a name of %zu "
-				"bytes, must be 1 .. %d",
-				rank, config->device, length,
-				IBV_SYSFS_NAME_MAX - 1);
-		c += length + (c[length] == ',');
-	}
-	if (address_num_devices(config) > 1 &&
-		(config->address || config->interface))
-		return error_set(SHUNT_INVALID,
-			"rank %d: rdma_%s=%s is one address, rdma_device=%s "
-			"several: leave one of them out",
-			rank, config->address ? "address" : "interface",
-			config->address ? config->address : config->interface,
-			config->device);
-	return SHUNT_OK;
-}
-
-static enum shunt_status config_check(
-	const struct far_config *config, int32_t rank)
-{
-	const struct {
-		const char *name;
-		int32_t value, none, low, high;
-	} options[] = {
-		{"rdma_port", config->port, 0, 1, 255},
-		{"rdma_gid_index", config->gid_index, -1, 0, 65535},
-		{"rdma_service_level", config->service_level, -1, 0, 15},
-		{"rdma_traffic_class", config->traffic_class, -1, 0, 255},
-		{"rdma_lanes", config->lanes, 0, 1, FAR_MAX_LANES},
-		{"rdma_ack_timeout", config->ack_timeout, 0, 1, 31},
-		{"rdma_queue_depth", config->queue_depth, 0,
-			FAR_MIN_QUEUE_DEPTH, MAX_QUEUE_DEPTH},
-	};
-	int32_t num_devices = address_num_devices(config);
-
-	for (size_t o = 0; o < sizeof(options) / sizeof(*options); o++) {
-		enum shunt_status status = option_check(rank, options[o].name,
-			options[o].value, options[o].none, options[o].low,
-			options[o].high);
-
-		if (status != SHUNT_OK)
-			return status;
-	}
-	if (config->lanes && config->lanes < num_devices)
-		return error_set(SHUNT_INVALID,
-			"rank %d: rdma_lanes is %d, must be at least the "
-			"number of devices, %d (rdma_device=%s)",
-			rank, config->lanes, num_devices, config->device);
-	return names_check(config, rank);
 }
 
 /* ---- opening ----------------------------------------------------------- */
@@ -223,7 +145,7 @@ enum shunt_status far_open(const struct far_config *config,
 	struct segment *segment, int32_t rank, struct far **far,
 	struct far_hello *hello)
 {
-	enum shunt_status status = config_check(config, rank);
+	enum shunt_status status = far_config_check(config, rank);
 	struct far *made;
 
 	*far = NULL;
@@ -259,166 +181,6 @@ enum shunt_status far_open(const struct far_config *config,
 
 /* ---- connecting -------------------------------------------------------- */
 
-static enum shunt_status hello_refused(int32_t rank, bool absent)
-{
-	enum shunt_status status =
-		absent ? SHUNT_UNSUPPORTED : SHUNT_PEER_FAULT;
-
-	error_set(status,
-		absent ? "rank %d is on another host and has no RDMA device; "
-			 "its log (SHUNT_LOG=info) says why"
-		       : "the hello of rank %d has no sound RDMA address",
-		rank);
-	error_add_rank(rank);
-	return status;
-}
-
-static enum shunt_status link_make(struct verbs_link *link, struct far *far,
-	int32_t rank, const struct peer_hello *hello)
-{
-	struct far_address address;
-	bool absent;
-
-	link->far = far;
-	link->peer.rank = rank;
-	if (!address_read(&hello->far, hello->segment_bytes, &address, &absent))
-		return hello_refused(rank, absent);
-	link->peer.ops = &verbs_ops;
-	link->peer_base = address.base;
-	link->peer_bytes = hello->segment_bytes;
-	link->num_peer_devices = address.num_devices;
-	link->num_lanes = far->num_lanes > address.num_lanes
-				  ? (uint8_t)far->num_lanes
-				  : address.num_lanes;
-	link->lanes = calloc(link->num_lanes, sizeof(*link->lanes));
-	if (!link->lanes)
-		return error_set(SHUNT_NO_MEMORY,
-			"rank %d: no memory for %d lanes to rank %d", far->rank,
-			link->num_lanes, rank);
-	for (uint8_t l = 0; l < link->num_lanes; l++) {
-		struct verbs_lane *lane = &link->lanes[l];
-
-		lane->link = link;
-		lane->number = l;
-		lane->device = &far->devices[l % far->num_devices];
-		lane->peer_device = (uint8_t)(l % address.num_devices);
-		lane->peer_address = address.addresses[lane->peer_device];
-	}
-	return SHUNT_OK;
-}
-
-static enum shunt_status links_make(struct far *far, int32_t num_ranks,
-	const struct peer_hello *hellos, const bool *is_far)
-{
-	int32_t num = 0;
-
-	for (int32_t r = 0; r < num_ranks; r++)
-		num += is_far[r];
-	far->links = calloc((size_t)num + 1, sizeof(*far->links));
-	if (!far->links)
-		return error_set(SHUNT_NO_MEMORY,
-			"rank %d: no memory for %d far ranks", far->rank, num);
-	for (int32_t r = 0; r < num_ranks; r++) {
-		enum shunt_status status;
-
-		if (!is_far[r])
-			continue;
-		status = link_make(
-			&far->links[far->num_links++], far, r, &hellos[r]);
-		if (status != SHUNT_OK)
-			return status;
-	}
-	return SHUNT_OK;
-}
-
-static enum shunt_status lanes_make(struct far *far)
-{
-	bool made = true;
-
-	for (uint32_t l = 0; l < far->num_lanes_of_all; l++) {
-		struct verbs_lane *lane = far->lanes[l];
-
-		lane->index = l;
-		lane->slots = calloc(far->queue_depth, sizeof(*lane->slots));
-		made = made && lane->slots;
-	}
-	return made ? SHUNT_OK
-		    : error_set(SHUNT_NO_MEMORY,
-			      "rank %d: no memory for %u lanes of %u requests",
-			      far->rank, far->num_lanes_of_all,
-			      far->queue_depth);
-}
-
-/* The table that wr_ids index. */
-static enum shunt_status lanes_list(struct far *far)
-{
-	uint32_t num = 0;
-
-	for (int32_t k = 0; k < far->num_links; k++)
-		num += far->links[k].num_lanes;
-	far->lanes = calloc((size_t)num + 1, sizeof(struct verbs_lane *));
-	if (!far->lanes)
-		return error_set(SHUNT_NO_MEMORY,
-			"rank %d: no memory for %u lanes", far->rank, num);
-	for (int32_t k = 0; k < far->num_links; k++)
-		for (int l = 0; l < far->links[k].num_lanes; l++)
-			far->lanes[far->num_lanes_of_all++] =
-				&far->links[k].lanes[l];
-	return SHUNT_OK;
-}
-
-/* The most lanes that go over one device: over the first. */
-static uint32_t lanes_of_device(const struct far *far)
-{
-	uint32_t num = 0;
-
-	for (uint32_t l = 0; l < far->num_lanes_of_all; l++)
-		num += far->lanes[l]->device == &far->devices[0];
-	return num;
-}
-
-static enum shunt_status bounces_open(struct far *far)
-{
-	uint64_t num = (uint64_t)far->num_lanes_of_all * far->queue_depth;
-	enum shunt_status status;
-
-	num = num < MAX_BOUNCES ? num : MAX_BOUNCES;
-	num += FAR_MAX_LANES + 2; /* what one put takes at most */
-	far->free_bounces = calloc(num, sizeof(*far->free_bounces));
-	if (!far->free_bounces)
-		return error_set(SHUNT_NO_MEMORY,
-			"rank %d: no memory for a list of buffers", far->rank);
-	status = segment_alloc(
-		far->segment, num * PUT_COPY_BYTES, 1, &far->bounce_off);
-	if (status != SHUNT_OK)
-		return status;
-	far->bounce_bytes = num * PUT_COPY_BYTES;
-	for (uint64_t b = 0; b < num; b++)
-		far->free_bounces[far->num_free_bounces++] = (int32_t)b;
-	return SHUNT_OK;
-}
-
-static enum shunt_status connect_to(struct far *far,
-	struct connecting *connecting, const bool *is_far, int64_t deadline)
-{
-	enum shunt_status status = links_make(far, connecting->terms.num_ranks,
-		connecting->terms.hellos, is_far);
-
-	if (status == SHUNT_OK)
-		status = lanes_list(far);
-	if (status == SHUNT_OK && far->num_links > 0)
-		status = devices_size(far, lanes_of_device(far));
-	if (status == SHUNT_OK)
-		status = lanes_make(far);
-	if (status == SHUNT_OK && far->num_links > 0)
-		status = images_open(far);
-	if (status == SHUNT_OK && far->num_links > 0)
-		status = bounces_open(far);
-	if (status == SHUNT_OK)
-		status = connect_all(far, connecting, deadline);
-	return status == SHUNT_OK ? service_start(far) : status;
-}
-
 enum shunt_status far_connect(struct far *far, int32_t num_ranks,
 	const struct peer_hello *hellos, const bool *is_far,
 	const uint8_t secret[32], int64_t deadline, struct peer **peers)
@@ -431,9 +193,12 @@ enum shunt_status far_connect(struct far *far, int32_t num_ranks,
 				.num_ranks = num_ranks,
 			},
 	};
-	enum shunt_status status =
-		connect_to(far, &connecting, is_far, deadline);
+	enum shunt_status status = links_open(far, num_ranks, hellos, is_far);
 
+	if (status == SHUNT_OK)
+		status = connect_all(far, &connecting, deadline);
+	if (status == SHUNT_OK)
+		status = service_start(far);
 	if (status != SHUNT_OK)
 		return status;
 	for (int32_t k = 0; k < far->num_links; k++)
@@ -553,6 +318,9 @@ bool far_progress(struct far *far)
 
 void far_arm(struct far *far)
 {
+	/* Credits come without a completion: somebody has to look at them. */
+	if (link_any_busy(far))
+		service_wake(far);
 	for (int d = 0; d < far->num_devices; d++)
 		if (far->devices[d].cq)
 			verbs_api()->req_notify_cq(far->devices[d].cq, 0);
@@ -617,34 +385,13 @@ static void leave(struct far *far)
 		nanosleep(&nap, NULL);
 }
 
-static void links_free(struct far *far)
-{
-	for (int32_t k = 0; k < far->num_links; k++) {
-		struct verbs_link *link = &far->links[k];
-
-		if (link->phase != LINK_GONE)
-			link_bury(link);
-		for (int l = 0; link->lanes && l < link->num_lanes; l++)
-			free(link->lanes[l].slots);
-		free(link->lanes);
-		free(link->outbox.records);
-		verbs_ranges_fini(&link->remote);
-	}
-	free(far->links);
-	free(far->lanes);
-	free(far->free_bounces);
-	images_close(far);
-	if (far->bounce_bytes)
-		segment_free(far->segment, far->bounce_off, far->bounce_bytes);
-}
-
 void far_close(struct far *far)
 {
 	if (!far || guard_check(far->generation) != SHUNT_OK)
 		return;
 	leave(far);
 	service_stop(far);
-	links_free(far);
+	links_close(far);
 	memory_close(far);
 	far_free(far);
 }

@@ -34,8 +34,8 @@ static bool names_a_device(const struct far_config *config)
 	return config->device || config->interface || config->address;
 }
 
-static enum shunt_status open_far(struct attachment *attachment,
-	const struct far_config *config)
+static enum shunt_status open_far(
+	struct attachment *attachment, const struct far_config *config)
 {
 	enum shunt_status status;
 

@@ -115,8 +115,9 @@ struct verbs_lane {
 	uint8_t number;      /* in its link */
 	uint8_t peer_device; /* the peer's, by its number */
 	struct sockaddr_storage peer_address;
-	int64_t retry_at;  /* LANE_IDLE */
-	uint32_t refusals; /* in a row, "nobody listens" */
+	int64_t retry_at;   /* LANE_IDLE */
+	int64_t give_up_at; /* while connecting to a higher rank */
+	uint32_t refusals;  /* in a row, "nobody listens" */
 
 	/* Requests: head posted, tail known to be over. */
 	uint32_t depth;

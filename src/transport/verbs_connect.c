@@ -231,17 +231,17 @@ void connect_take_events(struct far *far)
 
 /* ---- the loop ---------------------------------------------------------- */
 
-static void dial_idle(struct far *far, struct connecting *connecting)
+static void dial_all(struct far *far, struct connecting *connecting)
 {
 	int64_t now = clock_now();
 
-	for (uint32_t l = 0; l < far->num_lanes_of_all &&
-			     connecting->num_dialling < MAX_DIALLING;
-		l++) {
+	for (uint32_t l = 0; l < far->num_lanes_of_all; l++) {
 		struct verbs_lane *lane = far->lanes[l];
 
+		dial_look(connecting, lane, now);
 		if (lane->state == LANE_IDLE && lane->retry_at <= now &&
-			lane->link->peer.rank > far->rank)
+			lane->link->peer.rank > far->rank &&
+			connecting->num_dialling < MAX_DIALLING)
 			dial_begin(connecting, lane);
 	}
 }
@@ -334,7 +334,7 @@ enum shunt_status connect_all(
 
 	while (!over && status == SHUNT_OK) {
 		far_lock(far);
-		dial_idle(far, connecting);
+		dial_all(far, connecting);
 		far_unlock(far);
 		poll(&polled, 1, LOOK_MS);
 		events_take(far, connecting);

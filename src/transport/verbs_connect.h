@@ -52,6 +52,10 @@ void connect_take_events(struct far *far);
 /* Begins to connect a lane to a higher rank. */
 void dial_begin(struct connecting *connecting, struct verbs_lane *lane);
 
+/* Gives up a try that has taken too long, to begin another. */
+void dial_look(
+	struct connecting *connecting, struct verbs_lane *lane, int64_t now);
+
 /* Goes on as an event of the lane's id says. */
 void dial_event(struct connecting *connecting, struct verbs_lane *lane,
 	const struct connect_event *event);

@@ -13,6 +13,8 @@
 
 #define RESOLVE_MS 2000
 #define RETRY_NS   (20 * VERBS_NS_PER_MS)
+/* One try; the manager's own timeouts, if any, can be longer than a deadline. */
+#define TRY_NS (5000 * VERBS_NS_PER_MS)
 /* The peer listened before the rendezvous: so it has gone. A few times, as an
  * overflowing backlog looks the same on iWARP. */
 #define MAX_REFUSALS 10
@@ -82,6 +84,7 @@ void dial_begin(struct connecting *connecting, struct verbs_lane *lane)
 	struct rdma_cm_id *id;
 
 	connecting->num_dialling++;
+	lane->give_up_at = clock_deadline(TRY_NS);
 	if (api->cm_create_id(far->events, &id, lane, RDMA_PS_TCP) != 0) {
 		dial_errno(connecting, lane, "making an id");
 		return;
@@ -177,6 +180,21 @@ static void on_failure(struct connecting *connecting, struct verbs_lane *lane,
 		status);
 	if (lane->refusals >= MAX_REFUSALS)
 		link_fail(lane->link, "it listens no more");
+}
+
+void dial_look(
+	struct connecting *connecting, struct verbs_lane *lane, int64_t now)
+{
+	static const char *const awaited[] = {
+		[LANE_ADDRESS] = "resolving its address",
+		[LANE_ROUTE] = "resolving the route to it",
+		[LANE_CONNECTING] = "connecting",
+	};
+
+	if (lane->state >= LANE_ADDRESS && lane->state <= LANE_CONNECTING &&
+		now > lane->give_up_at)
+		dial_retry(connecting, lane, awaited[lane->state],
+			"no answer for 5 s");
 }
 
 void dial_event(struct connecting *connecting, struct verbs_lane *lane,

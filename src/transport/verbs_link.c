@@ -130,6 +130,16 @@ void link_keep_busy(struct verbs_link *link)
 	link->far->busy = link;
 }
 
+bool link_any_busy(struct far *far)
+{
+	bool any;
+
+	far_lock(far);
+	any = far->busy != NULL;
+	far_unlock(far);
+	return any;
+}
+
 void link_pump(struct verbs_link *link)
 {
 	if (link->phase != LINK_OPEN)

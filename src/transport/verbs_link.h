@@ -30,6 +30,9 @@ void link_fault(struct verbs_link *link, const char *format, ...)
 /* Has link_pump() called at the next progress. */
 void link_keep_busy(struct verbs_link *link);
 
+/* Whether link_poll_all() has anything to send that waits. Takes the lock. */
+bool link_any_busy(struct far *far);
+
 /* Sends what waits for room: records, the put under way, credits. */
 void link_pump(struct verbs_link *link);
 

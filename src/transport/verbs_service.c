@@ -16,8 +16,8 @@
 #include "transport/verbs_lane.h"
 #include "transport/verbs_link.h"
 
-#define BEAT_NS       (250 * VERBS_NS_PER_MS)
-#define STILL_WAIT_NS VERBS_NS_PER_MS /* between looks at a failing link */
+#define BEAT_NS (250 * VERBS_NS_PER_MS)
+#define LOOK_NS VERBS_NS_PER_MS /* at what fails, or waits for credits */
 
 /* ---- beats ------------------------------------------------------------- */
 
@@ -115,10 +115,11 @@ static void take_completion_events(struct far *far)
 	doorbell_ring(&segment_control(far->segment)->doorbell, DOORBELL_ANY);
 }
 
-static int events_await(struct far *far, int64_t span_ns)
+/* Until something happens, or for the span. */
+static void events_await(struct far *far, int64_t span_ns)
 {
 	struct pollfd polled[2 + FAR_MAX_DEVICES];
-	uint64_t count;
+	eventfd_t count;
 	nfds_t num = 0;
 	struct timespec span = {
 		.tv_sec = span_ns / 1000000000,
@@ -132,29 +133,29 @@ static int events_await(struct far *far, int64_t span_ns)
 		polled[num++] = (struct pollfd){
 			.fd = far->devices[d].channel->fd, .events = POLLIN};
 	if (ppoll(polled, num, &span, NULL) > 0 && polled[0].revents & POLLIN)
-		return read(far->wake, &count, sizeof(count)) > 0;
-	return 0;
+		eventfd_read(far->wake, &count);
 }
 
 static void *service_main(void *argument)
 {
 	struct far *far = argument;
 	int64_t next_beat = clock_now();
-	bool any_failing = false;
+	bool soon = false;
 
 	pthread_setname_np(pthread_self(), "shunt-far");
 	log_set_rank(far->rank);
 	while (!atomic_load(&far->stop)) {
 		int64_t span = next_beat - clock_now();
 
-		if (any_failing && span > STILL_WAIT_NS)
-			span = STILL_WAIT_NS;
+		if (soon && span > LOOK_NS)
+			span = LOOK_NS;
 		events_await(far, span > 0 ? span : 0);
 		connect_take_events(far);
 		take_completion_events(far);
-		if (any_failing || clock_now() >= next_beat)
+		if (soon || clock_now() >= next_beat)
 			far_progress(far);
-		any_failing = bury_still(far);
+		soon = bury_still(far);
+		soon = link_any_busy(far) || soon;
 		if (clock_now() < next_beat)
 			continue;
 		beat_all(far);
@@ -206,9 +207,7 @@ void service_stop(struct far *far)
 
 void service_wake(struct far *far)
 {
-	const uint64_t one = 1;
-
 	/* It can only fail when the count is full: then it is awake. */
-	if (far->wake >= 0 && write(far->wake, &one, sizeof(one)) < 0)
-		return;
+	if (far->wake >= 0)
+		eventfd_write(far->wake, 1);
 }
