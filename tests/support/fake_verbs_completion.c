@@ -252,8 +252,6 @@ static int poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 		return -1;
 	fake_lock();
 	fake_run_at_poll();
-	if (num_entries > 1)
-		num_entries = 1 + (int)fake_random((uint64_t)num_entries);
 	while (count < num_entries && !TAILQ_EMPTY(&mine->entries))
 		take_entry(mine, &wc[count++]);
 	fake_unlock();
