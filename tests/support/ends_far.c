@@ -2,10 +2,13 @@
 #include "support/ends.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <shunt/shunt.h>
 
 #include "base/clock.h"
 #include "base/guard.h"
@@ -14,7 +17,7 @@
 #include "transport/far.h"
 #include "transport/health.h"
 
-#define LONG_NS INT64_C(60000000000)
+#define LONG_NS INT64_C(20000000000)
 
 struct far_letter {
 	struct peer_hello hello;
@@ -26,6 +29,15 @@ static const uint8_t secret[32] = {4, 5, 6};
 bool ends_have_rdma(void)
 {
 	return getenv("SHUNT_TEST_RDMA") != NULL;
+}
+
+/* The status is OK; else says why. */
+static bool told_good(enum shunt_status status)
+{
+	if (status != SHUNT_OK)
+		fprintf(stderr, "%s: %s\n", shunt_status_name(status),
+			shunt_error_message());
+	return status == SHUNT_OK;
 }
 
 /* The address of an end, in a buffer of the caller. */
@@ -42,6 +54,24 @@ static const char *address_of(int32_t rank, char text[64])
 	return text;
 }
 
+static int32_t number_of(const char *variable)
+{
+	const char *text = getenv(variable);
+
+	return text ? atoi(text) : 0;
+}
+
+/* What else a guest's run asks for. */
+static void config_fill(
+	struct far_config *config, int32_t rank, char address[64])
+{
+	config->device = getenv("SHUNT_TEST_RDMA_DEVICES");
+	if (!config->device)
+		config->address = address_of(rank, address);
+	config->lanes = number_of("SHUNT_TEST_RDMA_LANES");
+	config->queue_depth = number_of("SHUNT_TEST_RDMA_DEPTH");
+}
+
 static int far_letter_write(
 	struct end *end, int32_t rank, struct far_letter *letter)
 {
@@ -49,9 +79,9 @@ static int far_letter_write(
 	char text[64];
 
 	memset(letter, 0, sizeof(*letter));
-	config.address = address_of(rank, text);
-	CHILD_CHECK(far_open(&config, end->segment, rank, &end->far,
-			    &letter->hello.far) == SHUNT_OK);
+	config_fill(&config, rank, text);
+	CHILD_CHECK(told_good(far_open(
+		&config, end->segment, rank, &end->far, &letter->hello.far)));
 	letter->hello.segment_bytes = segment_reserved_bytes(end->segment);
 	letter->hello.segment[0] = (uint8_t)(rank + 1);
 	letter->area = end->own_area;
@@ -111,8 +141,8 @@ int ends_far_join(struct end *end, int wire, int32_t rank)
 		return line;
 	hellos[0] = letters[0].hello;
 	hellos[1] = letters[1].hello;
-	CHILD_CHECK(far_connect(end->far, 2, hellos, is_far, secret,
-			    clock_deadline(LONG_NS), end->peers) == SHUNT_OK);
+	CHILD_CHECK(told_good(far_connect(end->far, 2, hellos, is_far, secret,
+		clock_deadline(LONG_NS), end->peers)));
 	end->other = end->peers[1 - rank];
 	end->other_area = letters[1 - rank].area;
 	return areas_meet(end);
