@@ -23,6 +23,7 @@ void barrier_init(struct barrier *barrier, int32_t num_ranks, bool crowded)
 {
 	barrier->num_ranks = num_ranks;
 	barrier->crowded = crowded;
+	barrier->channel = NULL;
 	atomic_init(&barrier->num_waiting, 0);
 	atomic_init(&barrier->round, 0);
 	atomic_init(&barrier->opened_ns, 0);
@@ -48,6 +49,8 @@ bool barrier_wait(struct barrier *barrier)
 {
 	uint64_t round = atomic_load(&barrier->round);
 
+	if (barrier->channel)
+		return channel_wait(barrier->channel, NULL);
 	if (atomic_fetch_add(&barrier->num_waiting, 1) + 1 ==
 		barrier->num_ranks) {
 		atomic_store(&barrier->num_waiting, 0);
@@ -66,7 +69,11 @@ bool barrier_wait(struct barrier *barrier)
 bool barrier_start(struct barrier *barrier, int64_t *opened_ns)
 {
 	/* The first wait may be long and end in a nap; the second is not. */
-	if (!barrier_wait(barrier) || !barrier_wait(barrier))
+	if (!barrier_wait(barrier))
+		return false;
+	if (barrier->channel)
+		return channel_wait(barrier->channel, opened_ns);
+	if (!barrier_wait(barrier))
 		return false;
 	*opened_ns = atomic_load(&barrier->opened_ns);
 	return true;

@@ -1,6 +1,7 @@
 /*
  * Starts a phase on all ranks at one moment. Lies in memory that threads and
- * forked processes share; no rank may be absent, but it can be broken.
+ * forked processes share, or, where ranks have none in common, stands for a
+ * channel of their own; no rank may be absent, but it can be broken.
  */
 #ifndef BENCH_BARRIER_H
 #define BENCH_BARRIER_H
@@ -10,9 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "channel.h"
+
 struct barrier {
 	int32_t num_ranks;
 	bool crowded; /* more ranks than cores: yield rather than spin */
+	struct channel *channel; /* NULL: the ranks share this memory */
 	alignas(128) _Atomic int32_t num_waiting;
 	/* Written by the rank that comes last, read by the others. */
 	alignas(128) _Atomic uint64_t round;
@@ -26,7 +30,7 @@ void barrier_init(struct barrier *barrier, int32_t num_ranks, bool crowded);
 bool barrier_wait(struct barrier *barrier);
 
 /* The same for a measurement: all ranks are awake when it opens, and
- * *opened_ns is when (barrier_now()), the same on every rank. */
+ * *opened_ns is when (barrier_now()), one moment for every rank. */
 bool barrier_start(struct barrier *barrier, int64_t *opened_ns);
 
 /* Ends every wait, now and later: a rank is not coming any more. */

@@ -9,6 +9,7 @@
 
 #include "bench.h"
 #include "command.h"
+#include "joined.h"
 #include "launch.h"
 #include "peers.h"
 #include "progress.h"
@@ -115,7 +116,7 @@ static int prepare(struct session *session)
 	int status;
 
 	machine_read(&bench->machine);
-	bench->pinned = bench->options.num_ranks <= bench->machine.num_cores;
+	bench->pinned = bench_num_local(bench) <= bench->machine.num_cores;
 	bench->num_rounds = iterations < ROUNDS ? iterations : ROUNDS;
 	status = setup(bench);
 	if (status)
@@ -245,6 +246,31 @@ static void tick_peers(void *context)
 	progress_say(&session->progress, text);
 }
 
+/* This process is one rank; rank 0 has the others' results in the end. */
+static bool run_joined(struct session *session)
+{
+	struct bench *bench = &session->bench;
+	struct results *results = &session->results;
+	int32_t rank = bench->options.job.rank;
+
+	if (!joined_open(bench, results->error))
+		return false;
+	barrier_init(bench->barrier, bench->options.job.num_ranks,
+		bench_num_local(bench) > bench->machine.num_cores);
+	bench->barrier->channel = &bench->channel;
+	if (rank_main(bench, rank) == COMMAND_OK && joined_gather(bench)) {
+		results->ok = rank > 0 || results_collect(results, bench);
+		if (!results->ok)
+			snprintf(results->error, sizeof(results->error),
+				"out of memory");
+	} else {
+		snprintf(results->error, sizeof(results->error), "%s",
+			bench->channel.error);
+	}
+	joined_close(bench);
+	return results->ok;
+}
+
 static bool run_with_peers(struct session *session)
 {
 	struct peers *peers = &session->peers;
@@ -268,19 +294,29 @@ static bool run_with_peers(struct session *session)
 
 static int run(struct session *session)
 {
-	bool done = session->bench.options.peers ? run_with_peers(session)
-						 : run_ours(session);
+	const struct options *options = &session->bench.options;
+	bool done = options->joined  ? run_joined(session)
+		    : options->peers ? run_with_peers(session)
+				     : run_ours(session);
 
 	return done ? COMMAND_OK : COMMAND_FAILED;
 }
 
 /* ---- reporting -------------------------------------------------------- */
 
+/* Of the ranks of a launcher one. */
+static bool reports(const struct session *session)
+{
+	const struct options *options = &session->bench.options;
+
+	return !options->joined || options->job.rank == 0;
+}
+
 static bool open_json(struct session *session)
 {
 	const char *path = session->bench.options.json_path;
 
-	if (!path)
+	if (!path || !reports(session))
 		return true;
 	session->json = strcmp(path, "-") ? fopen(path, "we") : stdout;
 	if (session->json)
@@ -293,7 +329,7 @@ static bool open_json(struct session *session)
 /* With JSON on stdout the table can only go to a terminal on stderr. */
 static FILE *table_stream(const struct session *session)
 {
-	if (session->bench.options.quiet)
+	if (session->bench.options.quiet || !reports(session))
 		return NULL;
 	if (session->json != stdout)
 		return stdout;

@@ -14,6 +14,7 @@
 #include <shunt/shunt.h>
 
 #include "barrier.h"
+#include "channel.h"
 #include "expert.h"
 #include "floor.h"
 #include "load.h"
@@ -23,6 +24,7 @@
 #include "plan.h"
 #include "rendezvous.h"
 #include "shape.h"
+#include "travel.h"
 
 enum bench_phase { BENCH_DISPATCH, BENCH_COMBINE, BENCH_NUM_PHASES };
 
@@ -44,7 +46,8 @@ struct bench_rank {
 	 * creation took; as threads rank 0 sees to all of the latter. */
 	int64_t query_bytes, memory_bytes;
 	bool memory_known;
-	struct shunt_stats stats; /* with --stats */
+	struct shunt_stats stats;  /* with --stats or --hosts */
+	struct travel_rank travel; /* with --hosts */
 };
 
 /* Room for what shunt_stats_text() says of a rank. */
@@ -62,9 +65,10 @@ struct bench {
 	struct plan plan;
 	struct floor floor;
 	struct expert expert;
-	int64_t num_rounds;   /* blocks that the timed steps come in */
-	int64_t block_warmup; /* untimed steps at the head of each */
-	int64_t num_steps;    /* that a rank makes, floor steps too */
+	int64_t num_rounds;     /* blocks that the timed steps come in */
+	int64_t block_warmup;   /* untimed steps at the head of each */
+	int64_t num_steps;      /* that a rank makes, floor steps too */
+	struct channel channel; /* to ranks that are elsewhere, if joined */
 	/* Shared: */
 	struct barrier *barrier;
 	_Atomic int32_t *num_failures;
@@ -75,6 +79,19 @@ struct bench {
 	int64_t *waits;     /* us; see bench_waits() */
 	char *texts;        /* (rank, BENCH_TEXT_BYTES) */
 };
+
+/* Ranks on this host. */
+static inline int64_t bench_num_local(const struct bench *bench)
+{
+	const struct options *options = &bench->options;
+
+	if (!options->joined)
+		return options->num_ranks;
+	if (options->job.num_local > 0)
+		return options->job.num_local;
+	return (options->num_ranks + options->num_hosts - 1) /
+	       options->num_hosts;
+}
 
 /* Where a rank puts the time of one iteration. */
 static inline int64_t *bench_time(const struct bench *bench, int series,

@@ -196,6 +196,8 @@ bool check_init(struct check *check, const struct check_for *what)
 			.num_tp = shape->num_tp,
 			.expert_rank = shape->expert_rank,
 			.table = shape->table,
+			.hosts = what->hosts,
+			.adds_partial_sums = what->adds_partial_sums,
 		};
 		describe_inputs(check, step);
 		if (!work_out(check, step, what->recv_rows, what->expert))

@@ -45,7 +45,9 @@ struct check_for {
 	const struct shunt_exchange_config *config;
 	struct expert *expert;
 	int32_t member;
-	int64_t recv_rows; /* of its windows */
+	int64_t recv_rows;      /* of its windows */
+	const int32_t *hosts;   /* of each member; NULL: one for all */
+	bool adds_partial_sums; /* of each other host */
 };
 
 /* Works out what the member must get. False if memory is out; owes

@@ -3,7 +3,8 @@
  * why: shunt_world_create()'s rules, over what doctor_rdma.c has found.
  *
  *	SHUNT_RDMA_DEVICE, _PORT, _INTERFACE, _ADDRESS	leave some over;
- *	of these the address that reaches the rendezvous, else the first.
+ *	of these the address that reaches the rendezvous, else the first in
+ *	the order of the network interfaces; a loopback address never.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -86,6 +87,22 @@ static void add_roce(
 	}
 }
 
+/* The text of an interface's address; false if it is not one that other hosts
+ * could reach. */
+static bool address_of(const struct ifaddrs *at, char address[INET6_ADDRSTRLEN])
+{
+	int family = at->ifa_addr ? at->ifa_addr->sa_family : 0;
+	socklen_t bytes = family == AF_INET ? sizeof(struct sockaddr_in)
+					    : sizeof(struct sockaddr_in6);
+
+	if (family != AF_INET && family != AF_INET6)
+		return false;
+	return !getnameinfo(at->ifa_addr, bytes, address, INET6_ADDRSTRLEN,
+		       NULL, 0, NI_NUMERICHOST) &&
+	       !strchr(address, '%') && strncmp(address, "127.", 4) != 0 &&
+	       strcmp(address, "::1") != 0;
+}
+
 /* Others are reached by the addresses of their network device. */
 static void add_by_netdev(struct candidates *all, const cJSON *device,
 	const cJSON *port, const char *how)
@@ -96,17 +113,10 @@ static void add_by_netdev(struct candidates *all, const cJSON *device,
 	if (getifaddrs(&list))
 		return;
 	for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
-		int family = at->ifa_addr ? at->ifa_addr->sa_family : 0;
 		struct candidate *candidate;
 
-		if (strcmp(at->ifa_name, text_of(port, "netdev")) ||
-			(family != AF_INET && family != AF_INET6) ||
-			getnameinfo(at->ifa_addr,
-				family == AF_INET ? sizeof(struct sockaddr_in)
-						  : sizeof(struct sockaddr_in6),
-				address, sizeof(address), NULL, 0,
-				NI_NUMERICHOST) ||
-			strchr(address, '%'))
+		if (strcmp(at->ifa_name, text_of(port, "netdev")) != 0 ||
+			!address_of(at, address))
 			continue;
 		candidate = add(all, device, port, address);
 		if (candidate)
@@ -189,6 +199,27 @@ static const struct candidate *first_fit(
 			(all->list[i].active || !active))
 			return &all->list[i];
 	return NULL;
+}
+
+/* The first one by the order of this host's interfaces; of a tree that is
+ * another's, by that of devices. */
+static const struct candidate *first_of_interfaces(
+	const struct candidates *all, const struct wish *wish)
+{
+	const struct candidate *found = NULL;
+	struct wish exact = *wish;
+	struct ifaddrs *list = NULL;
+	char address[INET6_ADDRSTRLEN];
+
+	if (!wish->address && !getifaddrs(&list)) {
+		exact.address = address;
+		for (const struct ifaddrs *at = list; at && !found;
+			at = at->ifa_next)
+			if (address_of(at, address))
+				found = first_fit(all, &exact, true);
+		freeifaddrs(list);
+	}
+	return found ? found : first_fit(all, wish, true);
 }
 
 /* ---- saying ------------------------------------------------------------ */
@@ -285,7 +316,7 @@ static void look_at_choice(struct doctor *doctor, const struct wish *wish)
 		say_chosen(doctor, chosen, why_chosen(wish, true));
 		return;
 	}
-	chosen = first_fit(&all, wish, true);
+	chosen = first_of_interfaces(&all, wish);
 	if (chosen)
 		say_chosen(doctor, chosen, why_chosen(wish, false));
 	else if (wished)
@@ -296,12 +327,20 @@ static void look_at_choice(struct doctor *doctor, const struct wish *wish)
 
 /* ---- options ----------------------------------------------------------- */
 
+/* An empty one counts as not set. */
+static const char *variable_text(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? text : NULL;
+}
+
 /* Checks a variable that must be a number. Returns it; -1 if it is not set, or
  * wrong. */
 static int look_at_number(
 	struct doctor *doctor, const char *variable, long low, long high)
 {
-	const char *text = getenv(variable);
+	const char *text = variable_text(variable);
 	cJSON *finding;
 	char *end;
 	long value;
@@ -334,9 +373,9 @@ void doctor_look_at_use(struct doctor *doctor)
 		{"SHUNT_RDMA_QUEUE_DEPTH", 4, 32768},
 	};
 	struct wish wish = {
-		.device = getenv("SHUNT_RDMA_DEVICE"),
-		.interface = getenv("SHUNT_RDMA_INTERFACE"),
-		.address = getenv("SHUNT_RDMA_ADDRESS"),
+		.device = variable_text("SHUNT_RDMA_DEVICE"),
+		.interface = variable_text("SHUNT_RDMA_INTERFACE"),
+		.address = variable_text("SHUNT_RDMA_ADDRESS"),
 	};
 	int port = look_at_number(doctor, "SHUNT_RDMA_PORT", 1, 255);
 

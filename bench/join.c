@@ -3,17 +3,43 @@
 #include <stdlib.h>
 
 #include "rank.h"
+#include "setup.h"
+
+/* Ranks of a launcher meet by its variables. */
+static void choose_meeting(
+	const struct rank *self, struct shunt_world_config *config)
+{
+	if (self->bench->options.joined)
+		return;
+	config->rendezvous = self->bench->meeting;
+	config->rank = self->member;
+	config->num_ranks = self->bench->shape.num_members;
+	config->key = self->bench->rendezvous.key;
+}
+
+static void give_hosts(const struct rank *self,
+	struct shunt_world_config *config, char host_id[32])
+{
+	const struct options *options = &self->bench->options;
+
+	config->rdma_device = options->rdma_device;
+	config->rdma_interface = options->rdma_interface;
+	config->rdma_address = options->rdma_address;
+	if (options->num_hosts == 0 || options->joined)
+		return;
+	snprintf(host_id, 32, "host%d", options_host_of(options, self->member));
+	config->host_id = host_id;
+}
 
 static bool make_world(struct rank *self)
 {
 	struct shunt_world_config config = SHUNT_WORLD_CONFIG_INIT;
 	enum shunt_status status;
+	char host_id[32];
 	int64_t started;
 
-	config.rendezvous = self->bench->meeting;
-	config.rank = self->member;
-	config.num_ranks = self->bench->shape.num_members;
-	config.key = self->bench->rendezvous.key;
+	choose_meeting(self, &config);
+	give_hosts(self, &config, host_id);
 	config.job = "shunt bench";
 	if (!barrier_start(self->bench->barrier, &started))
 		return false;
@@ -57,9 +83,11 @@ static bool query_exchange(
 {
 	struct shunt_exchange_sizes sizes = SHUNT_EXCHANGE_SIZES_INIT;
 	const struct shape *shape = &self->bench->shape;
-	enum shunt_status status = shunt_exchange_query(config,
-		shape_rank(shape, self->member), shape->num_ranks, &sizes);
+	enum shunt_status status;
 
+	sizes.ranks_per_host = setup_ranks_per_host(self->bench);
+	status = shunt_exchange_query(config, shape_rank(shape, self->member),
+		shape->num_ranks, &sizes);
 	if (status)
 		return rank_fail_call(self, "shunt_exchange_query", status);
 	self->recv_rows = sizes.recv_rows;
@@ -142,10 +170,27 @@ static bool make_y(struct rank *self)
 	}
 }
 
+static bool note_travel(struct rank *self)
+{
+	int32_t num = self->bench->shape.num_members;
+	char error[512];
+
+	if (self->bench->options.num_hosts == 0)
+		return true;
+	self->hosts = calloc((size_t)num, sizeof(self->hosts[0]));
+	if (!self->hosts)
+		return rank_fail(self, "out of memory");
+	for (int32_t r = 0; r < num; r++)
+		self->hosts[r] = shunt_world_host(self->world, r);
+	return travel_note(&self->page->travel, self->bench, self->world,
+		       self->exchange, error, sizeof(error)) ||
+	       rank_fail(self, "%s", error);
+}
+
 bool rank_join(struct rank *self)
 {
 	return make_world(self) && make_groups(self) && make_exchange(self) &&
-	       make_y(self);
+	       note_travel(self) && make_y(self);
 }
 
 void rank_leave(struct rank *self)
@@ -180,6 +225,27 @@ static bool check_waits(struct rank *self)
 	return true;
 }
 
+/* What must go to other hosts at least, against the plan's own count. */
+static bool check_ideal(struct rank *self)
+{
+	const struct bench *bench = self->bench;
+	int64_t expected = 0, counted = self->page->stats.ideal_wire_bytes;
+
+	for (int64_t s = 0; !self->left_out && s < LOAD_STEPS; s++) {
+		struct travel_plan sums;
+
+		if (!travel_plan(bench, self->hosts, s, self->member, &sums))
+			return rank_fail(self, "out of memory");
+		/* So often that step of the ring was made. */
+		expected += (self->real_step + LOAD_STEPS - 1 - s) /
+			    LOAD_STEPS * sums.ideal_bytes;
+	}
+	return expected == counted ||
+	       rank_fail(self,
+		       "ideal_wire_bytes is %lld, must be %lld by the routing",
+		       (long long)counted, (long long)expected);
+}
+
 bool rank_take_stats(struct rank *self)
 {
 	const struct bench *bench = self->bench;
@@ -191,7 +257,7 @@ bool rank_take_stats(struct rank *self)
 
 	if (bench->options.check && !check_waits(self))
 		return false;
-	if (!bench->options.stats)
+	if (!bench->options.stats && bench->options.num_hosts == 0)
 		return true;
 	*stats = (struct shunt_stats)SHUNT_STATS_INIT;
 	status = shunt_stats_get(self->exchange, stats);
@@ -200,6 +266,10 @@ bool rank_take_stats(struct rank *self)
 	if (bench->options.check && !self->left_out &&
 		!check_stats(&self->check, stats, why))
 		return rank_fail(self, "the stats are wrong: %s", why);
+	if (bench->options.check && self->hosts && !check_ideal(self))
+		return false;
+	if (!bench->options.stats)
+		return true;
 	status = shunt_stats_text(
 		self->exchange, text, BENCH_TEXT_BYTES, &needed);
 	if (status)

@@ -69,6 +69,7 @@ struct model_job {
 	struct shape shape;
 	int64_t host_ranks;               /* R */
 	int64_t x_bytes, row_bytes;       /* a row, with its scales */
+	int64_t scale_bytes;              /* of a row on its way */
 	int64_t expert_bytes, home_bytes; /* as written, as sent */
 	int64_t out_bytes;
 	bool fetched;                             /* dispatch has one phase */
@@ -78,16 +79,17 @@ struct model_job {
 
 /* Rows of a rank in a step, by what is done with them. */
 struct model_rank {
-	int64_t local;       /* choices on the own host */
-	int64_t remote;      /* choices on others */
-	int64_t hosts;       /* (token, other host with a choice) */
+	int64_t local;     /* choices on the own host */
+	int64_t remote;    /* choices on others */
+	int64_t hosts;     /* (token, other host with a choice) */
+	int64_t ranks;     /* (token, rank of another host with a choice) */
+	int64_t host_runs; /* neighbours among those, which go at once */
+	int64_t rank_runs;
 	int64_t received;    /* rows for the own experts, */
 	int64_t from_remote; /* those from other hosts */
-	int64_t landed;  /* hierarchy: tokens that it takes in for its host */
-	int64_t fanned;  /* the rows it makes of them */
-	int64_t runs;    /* fullmesh: (own expert, rank of another host) that
-			      * have rows */
-	int64_t sources; /* those ranks */
+	int64_t arrived;     /* fullmesh: tokens that it takes in for itself */
+	int64_t landed; /* hierarchy: those that it takes in for its host */
+	int64_t fanned; /* the rows that its host has of them */
 };
 
 /* Draws step `step`: ranks[W]. False if memory is out. */
@@ -115,7 +117,7 @@ struct model_result {
 	double total_us;
 	double copied_bytes;      /* read and written in memory, all ranks */
 	double wire_bytes;        /* of rows, into or out of the busiest host */
-	double counts_bytes;      /* the same, of counts */
+	double counts_bytes;      /* the same, of what is told beside them */
 	double messages, signals; /* to other hosts, of the busiest rank; and
 				    * inside the host */
 };

@@ -54,6 +54,7 @@ int model_formats(struct model_job *job)
 		job->row_bytes = sizes.row_bytes +
 				 sizes.scales_per_row * sizes.scale_bytes +
 				 (sizes.has_row_scales ? 4 : 0);
+	job->scale_bytes = job->row_bytes - sizes.row_bytes;
 	job->expert_bytes = load_bytes_of(
 		(enum shunt_dtype)options->expert_dtype, options->hidden);
 	job->home_bytes = setup_home_bytes(options);
@@ -93,15 +94,21 @@ static struct shunt_exchange_config config_of(const struct model_job *job)
 	return config;
 }
 
-/* The sizes of the rank that takes most. */
+/* The sizes of the rank that takes most, over hosts of `host_ranks` ranks by an
+ * algorithm; 0: over one. */
 static int largest(const struct model_job *job, int64_t recv_rows,
+	int64_t host_ranks, enum model_algorithm algorithm,
 	struct shunt_exchange_sizes *most)
 {
 	struct shunt_exchange_config config = config_of(job);
 	struct shunt_exchange_sizes sizes = SHUNT_EXCHANGE_SIZES_INIT;
 
 	config.max_recv_rows = recv_rows;
+	config.algorithm = algorithm == MODEL_HIERARCHY
+				   ? SHUNT_ALGORITHM_HIERARCHY
+				   : SHUNT_ALGORITHM_FULLMESH;
 	*most = sizes;
+	sizes.ranks_per_host = (int32_t)host_ranks;
 	for (int32_t r = 0; r < job->shape.num_ranks; r++) {
 		enum shunt_status status = shunt_exchange_query(
 			&config, r, job->shape.num_ranks, &sizes);
@@ -114,61 +121,51 @@ static int largest(const struct model_job *job, int64_t recv_rows,
 	return COMMAND_OK;
 }
 
-static int64_t least(int64_t a, int64_t b)
+/* What a window has more with other hosts than on one: for any routing. */
+static int wire_memory(const struct model_job *job,
+	enum model_algorithm algorithm, double *bytes)
 {
-	return a < b ? a : b;
-}
+	struct shunt_exchange_sizes one, many;
+	int status;
 
-/* Rows made for the adapter, and room for those that other hosts write: for
- * any routing, in each of the steps in flight. */
-static double wire_memory(
-	const struct model_job *job, enum model_algorithm algorithm)
-{
-	const struct options *options = &job->options->bench;
-	int64_t hosts = job->options->num_hosts - 1;
-	int64_t far = job->shape.num_ranks - job->host_ranks;
-	int64_t local = job->worst.num_local_experts, out, in;
-
-	if (hosts == 0)
-		return 0;
-	if (algorithm == MODEL_FULLMESH) {
-		/* Per source for dispatch, per choice for combine, which is
-		 * sent from where the experts left it. */
-		in = far * least(options->topk, local);
-		return (double)(options->depth * options->num_tokens) *
-		       (double)((options->topk + in) * job->row_bytes +
-				options->topk * job->home_bytes);
-	}
-	out = least(options->topk, hosts);
-	return (double)(options->depth * options->num_tokens) *
-	       (double)((out + hosts) * (job->row_bytes + job->home_bytes));
+	*bytes = 0;
+	if (job->options->num_hosts == 1)
+		return COMMAND_OK;
+	status = largest(job, 0, 0, algorithm, &one);
+	if (!status)
+		status = largest(job, 0, job->host_ranks, algorithm, &many);
+	if (!status)
+		*bytes = (double)many.window_bytes - (double)one.window_bytes;
+	return status;
 }
 
 int model_needs(struct model *model)
 {
 	struct model_job *job = &model->job;
-	int64_t peers[MODEL_NUM_ALGORITHMS] = {
-		job->shape.num_ranks - job->host_ranks,
-		model->options.num_hosts - 1};
-	int status = largest(
-		job, job->most_rows > 0 ? job->most_rows : 1, &job->sizes);
+	int status = largest(job, job->most_rows > 0 ? job->most_rows : 1, 0,
+		MODEL_FULLMESH, &job->sizes);
 
 	if (!status)
-		status = largest(job, 0, &job->worst);
-	for (int a = 0; !status && a < MODEL_NUM_ALGORITHMS; a++)
+		status = largest(job, 0, 0, MODEL_FULLMESH, &job->worst);
+	for (int a = 0; !status && a < MODEL_NUM_ALGORITHMS; a++) {
+		double wire = 0;
+
+		status = wire_memory(job, (enum model_algorithm)a, &wire);
 		model->needs[a] = (struct model_needs){
 			.window_bytes = (double)job->sizes.window_bytes,
 			.private_bytes = (double)job->sizes.private_bytes,
 			.worst_bytes = (double)job->worst.window_bytes +
 				       (double)job->worst.private_bytes,
-			.wire_bytes = wire_memory(job, (enum model_algorithm)a),
-			.queue_pairs = peers[a] * model->options.lanes *
-				       model->options.devices,
-			/* The segment, and apart from it the page of
-			 * counters. */
+			.wire_bytes = wire,
+			/* All hear of a step, whoever gets rows. */
+			.queue_pairs =
+				(job->shape.num_ranks - job->host_ranks) *
+				model->options.lanes * model->options.devices,
+			/* The window, and the images of control pages. */
 			.registrations = model->options.num_hosts > 1
 						 ? 2 * model->options.devices
 						 : 0,
 		};
+	}
 	return status;
 }

@@ -37,38 +37,44 @@ static double num_tokens(const struct pass *pass)
 	return (double)pass->job->options->bench.num_tokens;
 }
 
+static bool has_hosts(const struct pass *pass)
+{
+	return pass->job->options->num_hosts > 1;
+}
+
+/* Sums of a host travel in f32. */
+static int64_t sum_bytes(const struct model_job *job)
+{
+	return 4 * job->options->bench.hidden;
+}
+
 static double dispatch_bytes(
 	const struct pass *pass, const struct model_rank *rank)
 {
 	const struct model_job *job = pass->job;
-	int64_t written = rank->local, placed;
+	double rows = (double)rank->local;
 
-	/* A row for another host is made in own memory, which the adapter
-	 * reads, and at its host it is placed: read and written. */
-	if (is_hierarchy(pass)) {
-		written += rank->hosts;
-		placed = rank->landed + rank->fanned;
-	} else {
-		written += rank->remote;
-		placed = 2 * rank->from_remote;
-	}
+	/* With other hosts a row is made once for each token, and fetched, read
+	 * and written, once for each choice. */
+	if (has_hosts(pass))
+		rows = num_tokens(pass) + 2 * (double)rank->received;
 	return num_tokens(pass) * (double)job->x_bytes +
-	       (double)((written + placed) * job->row_bytes);
+	       rows * (double)job->row_bytes;
 }
 
 static double combine_bytes(
 	const struct pass *pass, const struct model_rank *rank)
 {
 	const struct model_job *job = pass->job;
-	int64_t plain = 0, home = rank->local + rank->remote;
+	int64_t rows = rank->local + rank->remote, sums = 0;
 
-	/* Partial sums: rows read for another host's tokens, sums written for
-	 * the adapter, and at home sums read. Only sums are quantized then. */
+	/* Rows of other hosts' tokens are read, their sums written, and those of
+	 * own tokens read. */
 	if (is_hierarchy(pass)) {
-		plain = rank->local + rank->fanned;
-		home = rank->hosts + rank->landed;
+		rows = rank->local + rank->fanned;
+		sums = rank->landed + rank->hosts;
 	}
-	return (double)(plain * job->expert_bytes + home * job->home_bytes) +
+	return (double)(rows * job->home_bytes + sums * sum_bytes(job)) +
 	       num_tokens(pass) * (double)job->out_bytes;
 }
 
@@ -90,41 +96,61 @@ static double copy_us(const struct pass *pass, const struct model_rank *rank)
 static double token_us(const struct pass *pass, const struct model_rank *rank)
 {
 	const struct model_constants *constants = pass->constants;
-	int64_t quantized = rank->received;
+	double sums = num_tokens(pass);
 
 	if (pass->phase == MODEL_DISPATCH)
 		return num_tokens(pass) * constants->quant_us;
+	if (is_hierarchy(pass))
+		sums += (double)rank->landed;
 	if (pass->job->options->bench.combine_quant == SHUNT_COMBINE_QUANT_NONE)
-		quantized = 0;
-	else if (is_hierarchy(pass))
-		quantized = rank->landed + pass->job->options->bench.num_tokens;
-	return num_tokens(pass) * constants->sum_us +
-	       (double)quantized * constants->home_us;
+		return sums * constants->sum_us;
+	return sums * constants->sum_us +
+	       (double)rank->received * constants->home_us;
 }
 
-/* Ranks of other hosts that a rank writes to. */
+/* Ranks of other hosts: all hear of a step. */
 static int64_t far_peers(const struct pass *pass)
 {
 	const struct model_job *job = pass->job;
 
-	return is_hierarchy(pass) ? job->options->num_hosts - 1
-				  : job->shape.num_ranks - job->host_ranks;
+	return job->shape.num_ranks - job->host_ranks;
 }
 
-static int phases_of(const struct pass *pass)
+/* Those that a rank sends rows to. */
+static int64_t num_targets(const struct pass *pass)
 {
+	return is_hierarchy(pass) ? pass->job->options->num_hosts - 1
+				  : far_peers(pass);
+}
+
+/* How often a rank waits for others: on one host for counts and rows, unless
+ * they come at once; with several for both at once, and in a hierarchy for what
+ * ranks of its host do in between. */
+static int num_waits(const struct pass *pass)
+{
+	if (has_hosts(pass))
+		return is_hierarchy(pass) ? 2 : 1;
 	return pass->phase == MODEL_DISPATCH && !pass->job->fetched ? 2 : 1;
 }
 
-/* To each peer one for each signal; in a fullmesh combine one more for each
- * further expert with rows, whose rows lie apart. */
+/* Dispatch: rows, neighbours at once; to each target places, weights and
+ * scales; to each far peer counts with a signal, and one when all are fetched.
+ * Combine: rows or sums one by one, note and signal; in a hierarchy weights
+ * there, and a signal behind the sums. */
 static double messages(const struct pass *pass, const struct model_rank *rank)
 {
-	int64_t count = phases_of(pass) * far_peers(pass);
+	int64_t targets = num_targets(pass), far = far_peers(pass);
 
-	if (pass->phase == MODEL_COMBINE && !is_hierarchy(pass))
-		count += rank->runs - rank->sources;
-	return (double)count;
+	if (!has_hosts(pass))
+		return 0;
+	if (pass->phase == MODEL_DISPATCH)
+		return (double)((is_hierarchy(pass) ? rank->host_runs
+						    : rank->rank_runs) +
+				(2 + (pass->job->scale_bytes > 0)) * targets +
+				3 * far);
+	if (is_hierarchy(pass))
+		return (double)(rank->landed + 2 * targets + 2 * far);
+	return (double)(rank->from_remote + 2 * far);
 }
 
 static double message_us(const struct pass *pass, const struct model_rank *rank)
@@ -132,11 +158,23 @@ static double message_us(const struct pass *pass, const struct model_rank *rank)
 	return messages(pass, rank) * pass->constants->message_us;
 }
 
+/* Signals that a rank gives, in the host and to others. */
+static int64_t num_signals(const struct pass *pass)
+{
+	const struct model_job *job = pass->job;
+	int64_t all = job->shape.num_ranks;
+
+	if (!has_hosts(pass))
+		return num_waits(pass) * all;
+	if (pass->phase == MODEL_DISPATCH)
+		return 2 * all + (is_hierarchy(pass) ? job->host_ranks : 0);
+	return all + (is_hierarchy(pass) ? num_targets(pass) : 0);
+}
+
 static double peer_us(const struct pass *pass, const struct model_rank *rank)
 {
 	(void)rank;
-	return pass->constants->peer_us * phases_of(pass) *
-	       (double)(pass->job->host_ranks + far_peers(pass));
+	return pass->constants->peer_us * (double)num_signals(pass);
 }
 
 static double expert_us(const struct pass *pass, const struct model_rank *rank)
@@ -205,12 +243,37 @@ static double sum(const struct pass *pass, work *of)
 	return sum;
 }
 
+/* Rows that a rank sends to other hosts, or takes in. */
+static int64_t rows_across(
+	const struct pass *pass, const struct model_rank *rank, bool out)
+{
+	bool combine = pass->phase == MODEL_COMBINE;
+
+	/* Sums go back the way that tokens came, rows that of choices. */
+	if (is_hierarchy(pass))
+		return out != combine ? rank->hosts : rank->landed;
+	if (combine)
+		return out ? rank->from_remote : rank->remote;
+	return out ? rank->ranks : rank->arrived;
+}
+
+static int64_t bytes_across(const struct pass *pass)
+{
+	const struct model_job *job = pass->job;
+
+	if (pass->phase == MODEL_DISPATCH)
+		return job->row_bytes - job->scale_bytes;
+	return is_hierarchy(pass) ? sum_bytes(job) : job->home_bytes;
+}
+
 /* Bytes of rows that the busiest host sends or takes in. */
 static double wire_bytes(const struct pass *pass)
 {
 	const struct model_job *job = pass->job;
 	int64_t busiest = 0;
 
+	if (!has_hosts(pass))
+		return 0;
 	for (int64_t h = 0; h < job->options->num_hosts; h++) {
 		int64_t out = 0, in = 0;
 
@@ -218,44 +281,62 @@ static double wire_bytes(const struct pass *pass)
 			const struct model_rank *rank =
 				&pass->ranks[h * job->host_ranks + r];
 
-			out += is_hierarchy(pass) ? rank->hosts : rank->remote;
-			in += is_hierarchy(pass) ? rank->landed
-						 : rank->from_remote;
+			out += rows_across(pass, rank, true);
+			in += rows_across(pass, rank, false);
 		}
 		busiest = out > busiest ? out : busiest;
 		busiest = in > busiest ? in : busiest;
 	}
-	return (double)busiest * (double)(pass->phase == MODEL_DISPATCH
-						  ? job->row_bytes
-						  : job->home_bytes);
+	return (double)busiest * (double)bytes_across(pass);
 }
 
-/* Each rank's counts go to each rank, or once to each host. */
+/* Of a step's head, and of a combine's note (src/exchange/layout.h). */
+#define HEAD_BYTES 584
+
+/* What a host tells beside rows. Dispatch: head and counts to all ranks, and of
+ * each token places, weights and scales to each target. Combine: notes, and in a
+ * hierarchy weights. */
 static double counts_bytes(const struct pass *pass)
 {
 	const struct model_job *job = pass->job;
+	double choices =
+		num_tokens(pass) * (double)job->options->bench.topk * 4;
+	double all = HEAD_BYTES, targets = 0;
 
-	if (pass->phase != MODEL_DISPATCH)
+	if (!has_hosts(pass))
 		return 0;
-	return 4 * (double)(job->host_ranks * far_peers(pass)) *
-	       (double)job->shape.num_experts;
+	if (pass->phase == MODEL_DISPATCH) {
+		all += 4 * (double)job->shape.num_experts;
+		targets = 2 * choices +
+			  num_tokens(pass) * (double)job->scale_bytes;
+	} else if (is_hierarchy(pass)) {
+		targets = choices;
+	}
+	return (double)job->host_ranks *
+	       (all * (double)far_peers(pass) +
+		       targets * (double)num_targets(pass));
 }
 
-/* A signal passes on what has landed: behind the wire in dispatch, before it
- * in combine. */
+/* Inside a host: in a hierarchy that what landed can be read. */
 static int signals(const struct pass *pass)
 {
-	if (pass->job->options->num_hosts == 1 || is_hierarchy(pass))
-		return phases_of(pass);
-	return 0;
+	if (!has_hosts(pass))
+		return num_waits(pass);
+	return is_hierarchy(pass) && pass->phase == MODEL_DISPATCH;
+}
+
+/* Sums by host wait for the weights, then their owners for the sums. */
+static int num_wires(const struct pass *pass)
+{
+	if (!has_hosts(pass))
+		return 0;
+	return is_hierarchy(pass) && pass->phase == MODEL_COMBINE ? 2 : 1;
 }
 
 static double latency_us(const struct pass *pass)
 {
-	double wires = pass->job->options->num_hosts > 1 ? phases_of(pass) : 0;
-
 	return signals(pass) * pass->constants->signal_us +
-	       wires * pass->constants->wire_us;
+	       num_wires(pass) * pass->constants->wire_us;
 }
 
 static double turns_us(const struct pass *pass)
@@ -264,13 +345,13 @@ static double turns_us(const struct pass *pass)
 
 	if (job->host_ranks <= job->options->cores)
 		return 0;
-	return phases_of(pass) * pass->constants->turn_us *
+	return num_waits(pass) * pass->constants->turn_us *
 	       (double)job->host_ranks / (double)job->options->cores;
 }
 
 static double wire_us(const struct pass *pass)
 {
-	if (pass->job->options->num_hosts == 1)
+	if (!has_hosts(pass))
 		return 0;
 	return (wire_bytes(pass) + counts_bytes(pass)) /
 	       (pass->constants->wire_gbs * 1e3);

@@ -9,10 +9,9 @@ struct sender {
 	const struct model_job *job;
 	struct model_rank *ranks;
 	int32_t rank;
-	int64_t *ids;       /* (T, K) */
-	int64_t *host_of;   /* (M): the last token with a choice there */
-	int64_t *expert_of; /* (E): the last sender of a row */
-	int64_t *rank_of;   /* (W): the same */
+	int64_t *ids;     /* (T, K) */
+	int64_t *host_of; /* (M): the last token with a choice there */
+	int64_t *rank_of; /* (W): the same */
 };
 
 /* On another host a token is taken in by the rank with the sender's number
@@ -24,25 +23,36 @@ static struct model_rank *landing(const struct sender *sender, int64_t host)
 	return &sender->ranks[host * ranks + sender->rank % ranks];
 }
 
-static void count_remote(struct sender *sender, int64_t token, int64_t expert)
-{
-	const struct model_job *job = sender->job;
-	int32_t to = job->shape.expert_rank[expert];
-	int64_t host = to / job->host_ranks;
+/* Rows are made and sent in pieces of so many tokens (dispatch/cross.c). */
+#define PIECE_TOKENS 16
 
-	sender->ranks[sender->rank].remote++;
+/* Notes that the token goes to a place, whose last one is *last. True if it is
+ * the first time; *runs grows where it is no neighbour of that one. */
+static bool visit(int64_t *last, int64_t token, int64_t *runs)
+{
+	if (*last == token)
+		return false;
+	*runs += token % PIECE_TOKENS == 0 || *last != token - 1;
+	*last = token;
+	return true;
+}
+
+static void count_remote(struct sender *sender, int64_t token, int32_t to)
+{
+	struct model_rank *from = &sender->ranks[sender->rank];
+	int64_t host = to / sender->job->host_ranks;
+
+	from->remote++;
 	sender->ranks[to].from_remote++;
 	landing(sender, host)->fanned++;
-	if (sender->host_of[host] != token) {
-		sender->host_of[host] = token;
-		sender->ranks[sender->rank].hosts++;
+	if (visit(&sender->host_of[host], token, &from->host_runs)) {
+		from->hosts++;
 		landing(sender, host)->landed++;
 	}
-	if (sender->expert_of[expert] != sender->rank)
-		sender->ranks[to].runs++;
-	if (sender->rank_of[to] != sender->rank)
-		sender->ranks[to].sources++;
-	sender->expert_of[expert] = sender->rank_of[to] = sender->rank;
+	if (visit(&sender->rank_of[to], token, &from->rank_runs)) {
+		from->ranks++;
+		sender->ranks[to].arrived++;
+	}
 }
 
 static void count_sender(struct sender *sender)
@@ -52,7 +62,9 @@ static void count_sender(struct sender *sender)
 	int64_t topk = job->options->bench.topk;
 
 	for (int64_t h = 0; h < job->options->num_hosts; h++)
-		sender->host_of[h] = -1;
+		sender->host_of[h] = -2;
+	for (int32_t r = 0; r < job->shape.num_ranks; r++)
+		sender->rank_of[r] = -2;
 	for (int64_t i = 0; i < tokens * topk; i++) {
 		int64_t expert = sender->ids[i];
 		int32_t to = job->shape.expert_rank[expert];
@@ -61,7 +73,7 @@ static void count_sender(struct sender *sender)
 		if (to / job->host_ranks == sender->rank / job->host_ranks)
 			sender->ranks[sender->rank].local++;
 		else
-			count_remote(sender, i / topk, expert);
+			count_remote(sender, i / topk, to);
 	}
 }
 
@@ -70,17 +82,13 @@ static bool take_memory(struct sender *sender)
 	const struct options *options = &sender->job->options->bench;
 	size_t ids = (size_t)(options->num_tokens * options->topk);
 	size_t hosts = (size_t)sender->job->options->num_hosts;
-	size_t experts = (size_t)options->num_experts;
 	size_t ranks = (size_t)options->num_ranks;
 
-	sender->ids = malloc((ids + hosts + experts + ranks) * sizeof(int64_t));
+	sender->ids = malloc((ids + hosts + ranks) * sizeof(int64_t));
 	if (!sender->ids)
 		return false;
 	sender->host_of = sender->ids + ids;
-	sender->expert_of = sender->host_of + hosts;
-	sender->rank_of = sender->expert_of + experts;
-	for (size_t i = 0; i < experts + ranks; i++)
-		sender->expert_of[i] = -1;
+	sender->rank_of = sender->host_of + hosts;
 	return true;
 }
 

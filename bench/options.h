@@ -12,6 +12,7 @@
 #include <shunt/shunt.h>
 
 #include "launch.h"
+#include "launcher.h"
 #include "routing.h"
 
 enum options_transport { OPTIONS_TRANSPORT_AUTO, OPTIONS_TRANSPORT_SHM };
@@ -38,11 +39,17 @@ enum options_placement {
 
 struct options {
 	/* The job: */
-	int64_t num_ranks; /* of all EP groups */
+	int64_t num_ranks; /* of all EP groups; 0: not given */
 	int64_t num_tp;    /* EP groups, P */
 	int launch;        /* enum launch_kind */
-	int transport;     /* enum options_transport */
-	int algorithm;     /* enum shunt_algorithm */
+	int64_t num_hosts; /* 0: not given */
+	/* With --hosts: a launcher has started this process as one rank. */
+	bool joined;
+	struct launcher_job job;
+	int transport; /* enum options_transport */
+	int algorithm; /* enum shunt_algorithm */
+	bool exact_sums;
+	const char *rdma_device, *rdma_interface, *rdma_address;
 	bool tp_rank_order;
 	const char *elastic_text;
 	bool left_out[4096]; /* --elastic */
@@ -107,8 +114,21 @@ void options_fini(struct options *options);
  * others. On failure `error` says what is legal. */
 bool options_settle(struct options *options, char error[ROUTING_ERROR]);
 
+/* A digest of all that the ranks of a run must have alike. */
+uint64_t options_digest(const struct options *options);
+
 /* norm_eps of --gamma. */
 #define OPTIONS_NORM_EPS 1e-6f
+
+/* The host that a member acts to be on, where the ranks start here: each EP
+ * group lies alike, so that TP stays within a host. */
+static inline int32_t options_host_of(
+	const struct options *options, int64_t member)
+{
+	int64_t group = options->num_ranks / options->num_tp;
+
+	return (int32_t)(member % group * options->num_hosts / group);
+}
 
 /* Ranks of an EP group, W. */
 static inline int64_t options_group_size(const struct options *options)

@@ -155,6 +155,8 @@ static void set_defaults(struct options *options)
 		options->special_share =
 			experts > 0 ? (double)special / (double)experts : 0;
 	options->stats = options->stats || options->prometheus;
+	if (options->num_ranks == 0)
+		options->num_ranks = 4;
 }
 
 static bool settle_ranks(struct options *options, char error[ROUTING_ERROR])
@@ -271,6 +273,8 @@ static bool settle_calls(struct options *options, char error[ROUTING_ERROR])
 
 bool options_settle(struct options *options, char error[ROUTING_ERROR])
 {
+	if (!options_settle_hosts(options, error))
+		return false;
 	set_defaults(options);
 	return settle_ranks(options, error) && settle_choices(options, error) &&
 	       settle_formats(options, error) && settle_calls(options, error) &&

@@ -10,10 +10,29 @@ const struct option_row options_rows[] = {
 	{"launch", "KIND", "ranks are `processes' (default) or `threads'",
 		OPTION_CHOICE, FIELD(launch), .choice = &options_launches,
 		.common = true},
-	{"transport", "NAME", "`auto' (default) or `shm', shared memory",
+	{"hosts", "M",
+		"the ranks are on M hosts, by RDMA between them; see below",
+		OPTION_NUMBER, FIELD(num_hosts), .low = 1, .high = 4096},
+	{"transport", "NAME",
+		"`auto' (default), or `shm': shared memory, and nothing else",
 		OPTION_CHOICE, FIELD(transport), .choice = &options_transports},
-	{"algorithm", "NAME", "`auto' (default) or `fullmesh'", OPTION_CHOICE,
-		FIELD(algorithm), .choice = &options_algorithms},
+	{"algorithm", "NAME",
+		"between hosts: `auto' (default), `fullmesh', or `hierarchy', "
+		"each token to each host once",
+		OPTION_CHOICE, FIELD(algorithm), .choice = &options_algorithms},
+	{"exact-sums", NULL,
+		"combine gives the bits of one host: no partial sums",
+		OPTION_FLAG, FIELD(exact_sums)},
+	{"rdma-device", "LIST",
+		"RDMA devices to other hosts, such as mlx5_0,mlx5_1 (that of "
+		"the address); this and the next two may differ by host",
+		OPTION_TEXT, FIELD(rdma_device), .own = true},
+	{"rdma-interface", "NAME",
+		"network interface whose address is used, such as ib0",
+		OPTION_TEXT, FIELD(rdma_interface), .own = true},
+	{"rdma-address", "ADDRESS",
+		"address that is used (the one that reaches rank 0)",
+		OPTION_TEXT, FIELD(rdma_address), .own = true},
 	{"tp", "P",
 		"the ranks are P groups (1), over whose ranks of the same "
 		"number TP shares each expert: --ranks 4 --tp 2",
@@ -246,6 +265,15 @@ const char options_text[] =
 	"(model,\n"
 	"             domain, kind, layer); without SET the first. A SET that\n"
 	"             is not there lists those that are.\n\n"
+	"With --hosts the report has what went between hosts. Ranks that a "
+	"launcher has started, one `shunt bench' each with the same options "
+	"(torchrun, srun, mpirun, `shunt run'), meet by its variables, of "
+	"which --ranks comes, and must be on M hosts; rank 0 reports. Off "
+	"loopback SHUNT_KEY must be set, the same for all. Where no launcher "
+	"has, the ranks start here, in M blocks that act as hosts, and need a "
+	"device that reaches itself. SHUNT_RDMA_PORT, _GID_INDEX, "
+	"_SERVICE_LEVEL, _TRAFFIC_CLASS, _LANES, _ACK_TIMEOUT and "
+	"_QUEUE_DEPTH count too.\n\n"
 	"A phase begins for all ranks at one moment, when the last of them is "
 	"ready; its time is that of the rank that ends last. The floor is the "
 	"best of several copy loops (memcpy, wide stores, streaming stores), "
@@ -273,4 +301,7 @@ const char options_text[] =
 	"  shunt bench --ranks 4 --tp 2 --combine-quant int8-128 --stats\n"
 	"  shunt bench --quant none --layout padded --residual --gamma f32\n"
 	"  shunt bench --cached --feed --y heap --performance-info\n"
-	"  shunt bench --ranks 2 --tokens 8 --iters 200 --peers";
+	"  shunt bench --ranks 2 --tokens 8 --iters 200 --peers\n"
+	"  shunt bench --ranks 4 --hosts 2 --algorithm hierarchy --check\n"
+	"  torchrun --nnodes 2 --nproc-per-node 8 --no-python ... \\\n"
+	"      shunt bench --hosts 2 --check --json out.json";

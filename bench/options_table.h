@@ -19,7 +19,6 @@ struct option_value {
 /* What an option may be. */
 struct option_choice {
 	struct option_value values[16];
-	const char *later[4]; /* known to other versions of us */
 };
 
 extern const struct option_choice options_launches, options_transports,
@@ -59,6 +58,7 @@ struct option_row {
 	int key;     /* a letter that stands for it too */
 	bool common; /* the headline has it anyway */
 	bool aside;  /* no parameter of the measurement */
+	bool own;    /* may differ from host to host */
 };
 
 extern const struct option_row options_rows[];
@@ -77,6 +77,9 @@ bool option_is_default(
 
 /* --help's text behind the list. */
 extern const char options_text[];
+
+/* --hosts: who has started the ranks, and how many there are. */
+bool options_settle_hosts(struct options *options, char error[ROUTING_ERROR]);
 
 /* Parsers of OPTION_TEXT. */
 bool options_parse_shared(

@@ -28,6 +28,8 @@ bool rank_fail(struct rank *self, const char *format, ...)
 	atomic_store(&self->page->failure,
 		atomic_fetch_add(self->bench->num_failures, 1) + 1);
 	barrier_break(self->bench->barrier);
+	if (self->bench->options.joined)
+		channel_fail(&self->bench->channel, self->page->message);
 	return false;
 }
 
@@ -91,6 +93,28 @@ static bool prepare_memory(struct rank *self)
 	return true;
 }
 
+/* Which of this host's ranks this is. */
+static int local_of(const struct rank *self)
+{
+	const struct options *options = &self->bench->options;
+
+	return options->joined && options->job.local_rank >= 0
+		       ? options->job.local_rank
+		       : self->member;
+}
+
+/* The reference works on everybody's rows: where memory is this rank's alone,
+ * it has to draw them itself. */
+static void draw(struct rank *self)
+{
+	struct bench *bench = self->bench;
+	bool all = bench->options.joined && bench->options.check;
+
+	for (int32_t m = 0; m < bench->shape.num_members; m++)
+		if (all || m == self->member)
+			draw_rows(&bench->load, &bench->options, m);
+}
+
 static bool prepare(struct rank *self)
 {
 	struct bench *bench = self->bench;
@@ -104,12 +128,14 @@ static bool prepare(struct rank *self)
 
 	self->left_out = shape_new_rank(&bench->shape, self->member) < 0;
 	if (bench->pinned)
-		machine_pin(self->member);
-	draw_rows(&bench->load, &bench->options, self->member);
+		machine_pin(local_of(self));
+	draw(self);
 	if (!prepare_memory(self) || !barrier_wait(bench->barrier) ||
 		!rank_join(self))
 		return false;
 	what.recv_rows = self->recv_rows;
+	what.hosts = self->hosts;
+	what.adds_partial_sums = self->page->travel.adds_partial_sums;
 	if (bench->options.check && !check_init(&self->check, &what))
 		return rank_fail(self, "out of memory for the reference");
 	return barrier_wait(bench->barrier);
@@ -126,6 +152,7 @@ static void clear_up(struct rank *self)
 	free(self->work.norm_out);
 	free(self->rstd);
 	free(self->waits);
+	free(self->hosts);
 }
 
 void rank_note_time(const struct rank *self, int series, enum bench_phase phase,
@@ -254,6 +281,9 @@ static bool play_signals(struct rank *self, int64_t round)
 	struct bench *bench = self->bench;
 	int end = signal_end_of(self->member, bench->shape.num_members);
 
+	/* These are signals by shared memory. */
+	if (bench->options.num_hosts > 0)
+		return true;
 	return barrier_wait(bench->barrier) &&
 	       (end < 0 || signal_play(bench->signal, end, round,
 				   bench->num_rounds)) &&

@@ -24,6 +24,7 @@ struct rank {
 	const void **y_rows;
 	struct shunt_handle last; /* handle of the last step */
 	int64_t *waits;           /* (W), of steps that are not timed */
+	int32_t *hosts;           /* (members), with --hosts; else NULL */
 	struct check check;
 	int64_t real_step, floor_step;
 	int series; /* of the real step: BENCH_REAL or BENCH_OVERLAP */

@@ -109,10 +109,14 @@ static void print_machine(FILE *stream, const struct bench *bench)
 static void print_phase(
 	FILE *stream, const char *name, const struct results_phase *phase)
 {
-	fprintf(stream,
-		"%-10s %10.1f %10.1f %10.1f %12" PRId64 " %7.1f %10.1f %6.2f\n",
-		name, phase->time.best, phase->time.p50, phase->time.p99,
-		phase->bytes, phase->gbps, phase->floor.p50, phase->ratio);
+	fprintf(stream, "%-10s %10.1f %10.1f %10.1f %12" PRId64 " %7.1f", name,
+		phase->time.best, phase->time.p50, phase->time.p99,
+		phase->bytes, phase->gbps);
+	if (phase->floor.p50 > 0)
+		fprintf(stream, " %10.1f %6.2f\n", phase->floor.p50,
+			phase->ratio);
+	else
+		fprintf(stream, " %10s %6s\n", "-", "-");
 }
 
 static void print_overlap(
@@ -205,10 +209,12 @@ void report_table(FILE *stream, const struct bench *bench,
 	print_phase(stream, "combine", combine);
 	print_phase(stream, "round trip", &results->roundtrip);
 	print_overlaps(stream, bench, results);
-	fprintf(stream,
-		"\nfloor: p50 of the best copy loop (dispatch: %s, combine: "
-		"%s); ratio: p50 to floor\n",
-		dispatch->floor_loop, combine->floor_loop);
+	if (dispatch->floor_loop)
+		fprintf(stream,
+			"\nfloor: p50 of the best copy loop (dispatch: %s, "
+			"combine: %s); ratio: p50 to floor\n",
+			dispatch->floor_loop, combine->floor_loop);
+	travel_print(stream, bench, results);
 	print_signal(stream, bench, results);
 	print_startup(stream, bench, results);
 	if (bench->options.check)
@@ -280,6 +286,29 @@ static void add_stats(cJSON *root, const char *name, const struct stats *stats)
 	cJSON_AddNumberToObject(to, "p99", stats->p99);
 }
 
+/* With its loop; null where ranks have no memory in common. */
+static void add_floor(
+	cJSON *root, const char *name, const struct results_phase *phase)
+{
+	char field[32];
+
+	snprintf(field, sizeof(field), "%s_floor_us", name);
+	if (phase->floor_loop)
+		cJSON_AddNumberToObject(root, field, phase->floor.p50);
+	else
+		cJSON_AddNullToObject(root, field);
+	snprintf(field, sizeof(field), "%s_floor_best_us", name);
+	if (phase->floor_loop)
+		cJSON_AddNumberToObject(root, field, phase->floor.best);
+	else
+		cJSON_AddNullToObject(root, field);
+	snprintf(field, sizeof(field), "%s_floor_loop", name);
+	if (phase->floor_loop)
+		cJSON_AddStringToObject(root, field, phase->floor_loop);
+	else
+		cJSON_AddNullToObject(root, field);
+}
+
 static void add_overlap(
 	cJSON *root, const char *name, const struct results_phase *phase)
 {
@@ -304,16 +333,8 @@ static void add_times(cJSON *root, const struct results *results)
 	add_stats(root, "dispatch_us", &dispatch->time);
 	add_stats(root, "combine_us", &combine->time);
 	add_stats(root, "roundtrip_us", &results->roundtrip.time);
-	cJSON_AddNumberToObject(root, "dispatch_floor_us", dispatch->floor.p50);
-	cJSON_AddNumberToObject(root, "combine_floor_us", combine->floor.p50);
-	cJSON_AddNumberToObject(
-		root, "dispatch_floor_best_us", dispatch->floor.best);
-	cJSON_AddNumberToObject(
-		root, "combine_floor_best_us", combine->floor.best);
-	cJSON_AddStringToObject(
-		root, "dispatch_floor_loop", dispatch->floor_loop);
-	cJSON_AddStringToObject(
-		root, "combine_floor_loop", combine->floor_loop);
+	add_floor(root, "dispatch", dispatch);
+	add_floor(root, "combine", combine);
 	if (results->signal.p50 > 0)
 		add_stats(root, "signal_us", &results->signal);
 	else
@@ -377,6 +398,7 @@ static cJSON *make_json(const struct bench *bench,
 		add_times(root, results);
 		add_startup(root, &results->startup);
 		add_digest(root, bench, results);
+		travel_add_json(root, bench, results);
 		tally_add_json(root, bench);
 		if (peers)
 			peers_add_json(root, peers);

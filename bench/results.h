@@ -12,7 +12,7 @@
 struct results_phase {
 	struct stats time;
 	struct stats floor;     /* of the copy loop with the least median */
-	const char *floor_loop; /* its name */
+	const char *floor_loop; /* its name; NULL: there is no floor */
 	double ratio;           /* median to median; 0 if the floor is 0 */
 	double signals;         /* what time has above the floor, in these */
 	int64_t bytes;          /* of all ranks, in the mean of the steps */
@@ -35,7 +35,8 @@ struct results {
 	char error[1200]; /* why not */
 	struct results_phase phase[BENCH_NUM_PHASES];
 	struct results_phase roundtrip; /* the phases' times added */
-	struct stats signal;            /* one way; all 0 for one rank */
+	struct travel_phase travel[BENCH_NUM_PHASES]; /* with --hosts */
+	struct stats signal; /* one way; all 0 for one rank, or --hosts */
 	struct results_startup startup;
 	uint64_t digest; /* with --check */
 };

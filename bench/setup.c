@@ -176,6 +176,7 @@ static int set_config(struct bench *bench)
 	config->topk = options->topk;
 	config->layout = (enum shunt_layout)options->layout;
 	config->algorithm = (enum shunt_algorithm)options->algorithm;
+	config->exact_sums = options->exact_sums;
 	config->depth = (int32_t)options->depth;
 	config->fetch_tokens = options->fetch_tokens;
 	config->expert_alignment = options->alignment;
@@ -231,6 +232,15 @@ static int64_t capacity_of(
 	return set > 0 && set < worst ? set : worst;
 }
 
+int32_t setup_ranks_per_host(const struct bench *bench)
+{
+	int64_t hosts = bench->options.num_hosts;
+
+	if (hosts < 2)
+		return 0;
+	return (int32_t)((bench->shape.num_ranks + hosts - 1) / hosts);
+}
+
 /* Asks the library for its opinion of the shape, and what the exchange takes
  * on all ranks together: each rank alone cannot see that they do not fit. */
 static int check_shape(struct bench *bench, uint64_t *needed)
@@ -241,6 +251,7 @@ static int check_shape(struct bench *bench, uint64_t *needed)
 
 	/* It goes with a TP group only. */
 	config.tp_rank_order = false;
+	sizes.ranks_per_host = setup_ranks_per_host(bench);
 	for (int32_t rank = 0; rank < shape->num_ranks; rank++) {
 		enum shunt_status status = shunt_exchange_query(
 			&config, rank, shape->num_ranks, &sizes);
@@ -258,8 +269,14 @@ static int check_shape(struct bench *bench, uint64_t *needed)
 static int check_memory(const struct bench *bench, uint64_t needed)
 {
 	uint64_t available = (uint64_t)machine_available_bytes();
+	uint64_t num_ranks = (uint64_t)bench->options.num_ranks;
+	uint64_t local = (uint64_t)bench_num_local(bench);
 
-	needed += own_bytes(bench);
+	/* Ranks that a launcher has started have all for themselves. */
+	if (bench->options.joined)
+		needed = needed / num_ranks * local + own_bytes(bench) * local;
+	else
+		needed += own_bytes(bench);
 	if (needed <= available)
 		return COMMAND_OK;
 	fprintf(stderr,
@@ -310,7 +327,8 @@ static int make_floor(struct bench *bench)
 	bench->floor.plan = &bench->plan;
 	bench->floor.depth = bench->options.depth;
 	bench->floor.one_process = bench->options.launch == LAUNCH_THREADS;
-	if (!floor_init(&bench->floor))
+	/* Copies need memory that the ranks have in common. */
+	if (!bench->options.joined && !floor_init(&bench->floor))
 		return setup_fail_memory("the floor");
 	return check_memory(bench, needed);
 }

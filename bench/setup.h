@@ -13,6 +13,9 @@ void setup_undo(struct bench *bench);
 int setup_fail_memory(const char *what);
 
 /* Bytes of an expert's row on its way home, with its scales. */
+/* For shunt_exchange_query(): 0 where all are on one host. */
+int32_t setup_ranks_per_host(const struct bench *bench);
+
 int64_t setup_home_bytes(const struct options *options);
 
 #endif

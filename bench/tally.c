@@ -28,6 +28,15 @@ static const struct {
 	{"combine_bytes", offsetof(struct shunt_stats, combine_bytes)},
 	{"dispatch_wait_ns", offsetof(struct shunt_stats, dispatch_wait_ns)},
 	{"combine_wait_ns", offsetof(struct shunt_stats, combine_wait_ns)},
+	{"dispatch_wire_bytes",
+		offsetof(struct shunt_stats, dispatch_wire_bytes)},
+	{"dispatch_wire_requests",
+		offsetof(struct shunt_stats, dispatch_wire_requests)},
+	{"combine_wire_bytes",
+		offsetof(struct shunt_stats, combine_wire_bytes)},
+	{"combine_wire_requests",
+		offsetof(struct shunt_stats, combine_wire_requests)},
+	{"ideal_wire_bytes", offsetof(struct shunt_stats, ideal_wire_bytes)},
 };
 
 #define NUM_COUNTERS (sizeof(counters) / sizeof(counters[0]))

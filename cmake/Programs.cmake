@@ -23,7 +23,8 @@ set_target_properties(shunt_program PROPERTIES
 	BUILD_RPATH_USE_ORIGIN ON
 	INSTALL_RPATH "$ORIGIN/${library_from_bin}")
 target_link_libraries(shunt_program PRIVATE
-	shunt shunt_reference PkgConfig::CJSON Threads::Threads m)
+	shunt shunt_reference PkgConfig::CJSON PkgConfig::SODIUM
+	Threads::Threads m)
 
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c)
 foreach(source IN LISTS sources)

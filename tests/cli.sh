@@ -98,7 +98,6 @@ values_of_features_are_named_with_their_range() {
 }
 
 what_does_not_go_together_the_library_says() {
-	refuses "UNSUPPORTED: algorithm HIERARCHY" --algorithm hierarchy
 	refuses "INVALID: dtype" --dtype int8 --quant int8
 	refuses "INVALID: x_scales_per_row" --x-scales 3:f32
 	refuses "INVALID: scale_form" --scale-form e8m0
@@ -108,14 +107,14 @@ what_does_not_go_together_the_library_says() {
 	says err "elastic (elastic_info) and tp_group do not go together"
 }
 
-later_features_are_not_in_this_version() {
-	expect 2 "$shunt" bench --transport verbs
-	says err "not in this version"
-	expect 2 "$shunt" bench --hosts 2
-	says err "not in this version"
-	"$shunt" bench --help >"$work/out"
-	! grep -qE -e 'hosts|hierarchy|verbs' "$work/out" ||
-		fail "help lists what does not exist"
+algorithms_are_the_same_on_one_host() {
+	local algorithm digest
+	for algorithm in auto fullmesh hierarchy; do
+		expect 0 "$shunt" bench "${small[@]}" --check --json - \
+			--algorithm $algorithm
+		digest=${digest:-$(grep digest "$work/out")}
+		says out "$digest"
+	done
 }
 
 # ---- traces ------------------------------------------------------------
@@ -411,7 +410,8 @@ assert j['ok'] is True and len(j['digest']) == 16
 assert j['machine']['cores'] >= 1 and j['machine']['simd'] and j['machine']['cpu']
 assert j['version'].count('.') == 2
 p = j['parameters']
-for name in ('ranks launch transport algorithm tp tp_rank_order elastic tokens '
+for name in ('ranks launch hosts transport algorithm exact_sums rdma_device '
+        'rdma_interface rdma_address tp tp_rank_order elastic tokens '
         'hidden topk experts shared special placement dtype x_scales quant '
         'scale_form column_major smooth static expert_dtype out_dtype '
         'combine_quant layout rows_per_expert align zero_tail y depth '
@@ -492,7 +492,7 @@ all_tests=(
 	bad_values_are_named_with_their_range
 	values_of_features_are_named_with_their_range
 	what_does_not_go_together_the_library_says
-	later_features_are_not_in_this_version
+	algorithms_are_the_same_on_one_host
 	a_trace_gives_experts_and_topk
 	a_wrong_trace_is_told
 	every_routing_equals_the_reference

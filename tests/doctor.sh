@@ -139,6 +139,22 @@ small_packets_have_a_remedy() {
 	remedy port "ip link set eth1 mtu 4200"
 }
 
+# An address of this machine that is no loopback one, with its interface, and
+# its bytes in two halves.
+own_address() {
+	python3 -c '
+import fcntl, socket, struct
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _, name in socket.if_nameindex():
+    try:
+        own = fcntl.ioctl(s, 0x8915, struct.pack("256s", name.encode()))[20:24]
+    except OSError:
+        continue
+    if own[0] != 127:
+        print(name, socket.inet_ntoa(own), own[:2].hex(), own[2:].hex())
+        break'
+}
+
 # chosen VERDICT TEXT VARIABLE=VALUE...: what of the tree would be used.
 chosen() {
 	local verdict=$1 text=$2 status=0
@@ -149,17 +165,25 @@ chosen() {
 }
 
 the_device_follows_from_variables_and_the_rendezvous() {
+	local name own high low
+	read -r name own high low < <(own_address)
+	if [ -z "$own" ]; then
+		echo "skipped ${FUNCNAME[0]}: there is no address but loopback"
+		return
+	fi
 	make_tree
 	put class/infiniband/mlx5_1/ports/1/link_layer Ethernet
 	put class/infiniband/mlx5_1/ports/1/state "4: ACTIVE"
-	put_gid mlx5_1 1 3 0000:0000:0000:0000:0000:ffff:7f00:0001 "RoCE v2" lo
-	chosen ok "mlx5_1 port 1 (RoCE v2, GID 3), address 127.0.0.1 of lo: \
+	put_gid mlx5_1 1 3 "0000:0000:0000:0000:0000:ffff:$high:$low" \
+		"RoCE v2" "$name"
+	chosen ok "mlx5_1 port 1 (RoCE v2, GID 3), address $own of $name: \
 it is the address that reaches rank 0" SHUNT_RANK=1 SHUNT_NUM_RANKS=2 \
-		SHUNT_ADDRESS=127.0.0.1:4001
-	chosen ok "address 127.0.0.1 of lo: SHUNT_RDMA_DEVICE says so" \
+		SHUNT_ADDRESS="$own:4001" SHUNT_KEY=sesame
+	chosen ok "address $own of $name: it is the first that a device" A=1
+	chosen ok "address $own of $name: SHUNT_RDMA_DEVICE says so" \
 		SHUNT_RDMA_DEVICE=mlx5_9,mlx5_1
-	chosen ok "address 127.0.0.1 of lo: SHUNT_RDMA_INTERFACE says so" \
-		SHUNT_RDMA_INTERFACE=lo
+	chosen ok "address 192.168.1.5 of eth1: SHUNT_RDMA_INTERFACE says so" \
+		SHUNT_RDMA_INTERFACE=eth1
 	chosen ok "address 2001:db8::7 of eth1: SHUNT_RDMA_ADDRESS says so" \
 		SHUNT_RDMA_ADDRESS=2001:DB8:0::7
 	chosen problem "fits SHUNT_RDMA_DEVICE=mlx5" SHUNT_RDMA_DEVICE=mlx5
@@ -183,14 +207,20 @@ numbers_of_rdma_have_their_range() {
 
 # An iWARP device is told by its node type; its GID is its card's address.
 iwarp_is_reached_by_its_cards_address() {
+	local name own
+	read -r name own _ < <(own_address)
+	if [ -z "$own" ]; then
+		echo "skipped ${FUNCNAME[0]}: there is no address but loopback"
+		return
+	fi
 	rm -rf "$work/sys"
 	put_device siw0 "4: RNIC" 0 0200:00ff:fe00:0001
 	put_port siw0 1 "4: ACTIVE" "5: LinkUp" "10 Gb/sec" Ethernet
 	put_gid siw0 1 0 0200:0000:0001:0000:0000:0000:0000:0000 "" ""
-	put class/net/lo/address 02:00:00:00:00:01
-	chosen ok "siw0 port 1 (iWARP), address 127.0.0.1 of lo: it is" A=1
+	put "class/net/$name/address" 02:00:00:00:00:01
+	chosen ok "siw0 port 1 (iWARP), address $own of $name: it is" A=1
 	finds ok "gid: siw0 port 1 GID 0: iWARP, MAC"
-	says out "TCP, lo"
+	says out "TCP, $name"
 }
 
 several_hosts_need_a_device() {

@@ -59,52 +59,56 @@ few_tokens_take_one_phase() {
 
 fullmesh_over_two_hosts_adds_up_as_by_hand() {
 	modelled --hosts 2 "${wire[@]}"
-	# Ranks 0 and 1 write 6 local rows each and place 3 + 3 rows that ranks
-	# 2 and 3 have sent, which write 6 rows for the wire: 24 + 48 + 96.
-	# 2 signals to each of 2 ranks; the host takes in 12 rows of 8 bytes
-	# and counts of 4 x 4 bytes from each of 2 ranks for each of 2.
+	# A rank reads 3 tokens and makes a row of each; ranks 0 and 1 then read
+	# and write 12 rows: 24 + 24 + 192. Ranks 2 and 3 send 3 neighbours to
+	# each of 2 ranks at once, places and weights, counts and 2 signals: 12
+	# messages. The host takes in 12 rows of 8 bytes; it tells 2 ranks
+	# its head of 584 bytes and counts of 16, and places and weights of 48.
 	holds "terms(f['dispatch']) == {'counts': 16, 'experts': 44, 'peers': 56,
-		'tokens': 9, 'copy': 168, 'messages': 68, 'wire': 96 + 64,
-		'latency': 26}"
+		'tokens': 9, 'copy': 240, 'messages': 12 * 17,
+		'wire': 96 + 2592, 'latency': 13}"
 	holds "f['dispatch']['wire_bytes'] == 96"
-	holds "f['dispatch']['counts_bytes'] == 64"
+	holds "f['dispatch']['counts_bytes'] == 2 * 2 * (584 + 16 + 48)"
+	# Ranks 0 and 1 send 6 rows each one by one, and notes.
 	holds "terms(f['combine']) == {'peers': 28, 'tokens': 15, 'copy': 36,
-		'messages': 34, 'wire': 96, 'latency': 13}"
+		'messages': 10 * 17, 'wire': 96 + 2336, 'latency': 13}"
 	holds "j['routing'] == {'remote_hosts_per_token': 0.5,
 		'remote_rows_per_token': 1, 'most_rows': 12}"
 }
 
 hierarchy_over_two_hosts_adds_up_as_by_hand() {
 	modelled --hosts 2 "${wire[@]}"
-	# Ranks 0 and 1 land 3 tokens each and make 6 rows of them; ranks 2 and
-	# 3 write 3 rows for the wire: 24 + 48 + 24 + 48.
-	holds "terms(h['dispatch']) == {'counts': 16, 'experts': 44, 'peers': 42,
-		'tokens': 9, 'copy': 144, 'messages': 34, 'wire': 48 + 32,
-		'latency': 28}"
-	# 6 rows of own tokens and 6 for sums are read, 3 sums and 3 tokens
-	# written: 48 + 48 + 24 + 24 bytes.
-	holds "terms(h['combine']) == {'peers': 21, 'tokens': 15, 'copy': 72,
-		'messages': 17, 'wire': 48, 'latency': 14}"
-	holds "h['dispatch']['messages'] == 2 and f['dispatch']['messages'] == 4"
+	# Ranks 2 and 3 send 3 neighbours to one rank: 1 + 2 + 3 * 2 messages.
+	# A signal inside the host tells that they are there.
+	holds "terms(h['dispatch']) == {'counts': 16, 'experts': 44, 'peers': 70,
+		'tokens': 9, 'copy': 240, 'messages': 9 * 17,
+		'wire': 48 + 2496, 'latency': 14}"
+	# Ranks 0 and 1 read 6 rows of own tokens and 6 for sums, and write 3
+	# sums of 16 bytes and 3 tokens: 96 + 48 + 24. Two ways: weights, sums.
+	holds "terms(h['combine']) == {'peers': 35, 'tokens': 30, 'copy': 84,
+		'messages': 9 * 17, 'wire': 96 + 2384, 'latency': 26}"
+	holds "h['dispatch']['messages'] == 9 and f['dispatch']['messages'] == 12"
 	holds "j['faster'] == 'hierarchy'"
 }
 
-experts_rows_that_lie_apart_are_messages_of_their_own() {
-	# Two experts on a rank, both chosen by all: to each of 2 far ranks a
-	# second run.
-	modelled --hosts 2 "${wire[@]}" --experts 8
-	holds "f['combine']['messages'] == 4"
-	holds "h['combine']['messages'] == 1"
+neighbours_go_at_once_as_far_as_a_piece() {
+	# 40 tokens in pieces of 16; scales are a message more to each target.
+	modelled --hosts 2 "${wire[@]}" --tokens 40
+	holds "f['dispatch']['messages'] == 2 * (3 + 2 + 3)"
+	holds "h['dispatch']['messages'] == 3 + 2 + 2 * 3"
+	modelled --hosts 2 "${wire[@]}" --tokens 40 --quant int8
+	holds "f['dispatch']['messages'] == 2 * (3 + 3 + 3)"
+	holds "f['dispatch']['wire_bytes'] == 160 * 4"
 }
 
 rdma_needs_add_up_as_by_hand() {
 	modelled --hosts 2 "${wire[@]}" --lanes 3 --devices 2 --depth 5
-	holds "f['rank']['queue_pairs'] == 12 and h['rank']['queue_pairs'] == 6"
+	holds "f['rank']['queue_pairs'] == h['rank']['queue_pairs'] == 12"
 	holds "f['rank']['registrations'] == 4"
-	# depth * T * ((K + far * min(K, L)) * 8 + K * 8), and
-	# depth * T * (min(K, M - 1) + M - 1) * 16
-	holds "f['rank']['wire_bytes'] == 15 * ((2 + 2) * 8 + 16)"
-	holds "h['rank']['wire_bytes'] == 15 * 2 * 16"
+	# A landing for each of many ranks, or one for each host.
+	modelled --hosts 8 "${wire[@]}" --ranks 32 --experts 32 --topk 8 --tokens 128 \
+		--hidden 512
+	holds "f['rank']['wire_bytes'] > h['rank']['wire_bytes'] > 0"
 	holds "f['rank']['worst_bytes'] >= f['rank']['window_bytes'] > 0"
 }
 
@@ -120,9 +124,10 @@ a_quantized_way_home_costs_and_saves() {
 	modelled --hosts 2 "${wire[@]}" --hidden 128 --combine-quant int8-128 \
 		--home-us 100
 	holds "f['combine']['wire_bytes'] == 12 * 132"
-	# 12 rows that a rank has for others; or 3 sums for others and 3 own.
+	# 12 rows that a rank has are quantized; sums of 3 tokens travel in f32.
 	holds "f['combine']['tokens_us'] == 15 + 1200"
-	holds "h['combine']['tokens_us'] == 15 + 600"
+	holds "h['combine']['tokens_us'] == 30 + 1200"
+	holds "h['combine']['wire_bytes'] == 6 * 128 * 4"
 	expect 2 "$shunt" model "${tiny[@]}" "${host[@]}" \
 		--combine-quant int8-128
 	says err "needs --home-us"
@@ -237,7 +242,7 @@ the_document_names_all_that_there_is() {
 run_tests one_host_adds_up_as_by_hand few_tokens_take_one_phase \
 	fullmesh_over_two_hosts_adds_up_as_by_hand \
 	hierarchy_over_two_hosts_adds_up_as_by_hand \
-	experts_rows_that_lie_apart_are_messages_of_their_own \
+	neighbours_go_at_once_as_far_as_a_piece \
 	rdma_needs_add_up_as_by_hand ranks_that_share_cores_take_turns \
 	a_quantized_way_home_costs_and_saves bytes_are_those_of_the_bench \
 	constants_come_from_a_run_of_the_bench \

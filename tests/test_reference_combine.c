@@ -265,6 +265,123 @@ static void tp_results_are_added_and_rounded_to_the_row_type(void **state)
 	assert_true(out[1] == out[0]);
 }
 
+/* ---- hosts ------------------------------------------------------------ */
+
+/* Each rank has the expert of its number, which gives 2^24 if it is number 0,
+ * and 1 else. */
+static void large_or_one(
+	void *context, const struct reference_made *made, void *y)
+{
+	float value = made->expert == 0 ? 0x1p24f : 1;
+
+	(void)context;
+	memcpy(y, &value, sizeof(value));
+}
+
+/* The sum on `rank` of a token with these ids, one expert a rank. */
+static float sum_over_hosts(const int32_t *hosts, bool adds_partial_sums,
+	int32_t rank, int64_t topk, const int64_t *choices)
+{
+	static const float x[1] = {0};
+	static const int32_t expert_rank[6] = {0, 1, 2, 3, 4, 5};
+	struct reference_input inputs[6];
+	struct reference_job job = {
+		.config = {.max_tokens = 1,
+			.hidden = 1,
+			.topk = topk,
+			.num_experts = 6,
+			.dtype = SHUNT_DTYPE_F32,
+			.expert_dtype = SHUNT_DTYPE_F32},
+		.num_ranks = 6,
+		.expert_rank = expert_rank,
+		.inputs = inputs,
+		.hosts = hosts,
+		.adds_partial_sums = adds_partial_sums,
+	};
+	float out = NAN;
+	struct reference_combine combine = {
+		.expert = large_or_one,
+		.out_dtype = SHUNT_DTYPE_F32,
+		.out = &out,
+		.out_stride = 1,
+	};
+
+	for (int r = 0; r < 6; r++)
+		inputs[r] = (struct reference_input){
+			.num_tokens = 1, .x = x, .x_stride = 1, .ids = choices};
+	assert_true(reference_combine(
+		&job, (struct reference_place){0, rank}, &combine));
+	return out;
+}
+
+/* 2^24 + 1 is 2^24 in f32, 2^24 + 2 is itself, 2^24 + 3 is 2^24 + 4. */
+static void rows_of_another_host_are_added_up_before_they_come(void **state)
+{
+	static const int32_t hosts[6] = {7, 7, 3, 3, 3, 5};
+	static const int64_t two[3] = {0, 2, 3}, three[4] = {0, 2, 3, 4};
+	static const int64_t apart[3] = {0, 2, 5};
+
+	(void)state;
+	assert_true(sum_over_hosts(NULL, true, 0, 3, two) == 0x1p24f);
+	assert_true(sum_over_hosts(hosts, false, 0, 3, two) == 0x1p24f);
+	assert_true(sum_over_hosts(hosts, true, 0, 3, two) == 0x1p24f + 2);
+	assert_true(sum_over_hosts(hosts, true, 0, 4, three) == 0x1p24f + 4);
+	assert_true(sum_over_hosts(hosts, true, 0, 3, apart) == 0x1p24f);
+	/* On host 3 the own rows are 1 + 1, then comes 2^24. */
+	assert_true(sum_over_hosts(hosts, true, 2, 3, two) == 0x1p24f + 2);
+	/* On host 5: 2^24 of the first host, then 2. */
+	assert_true(sum_over_hosts(hosts, true, 5, 3, two) == 0x1p24f + 2);
+}
+
+/* Ranks 0 and 5 on one host, 1 and 4 on another, 2 and 3 alone. */
+static void hosts_come_in_the_order_of_their_first_members(void **state)
+{
+	static const int32_t hosts[6] = {9, 4, 8, 1, 4, 9};
+	static const int64_t choices[4] = {3, 2, 0, 1};
+
+	(void)state;
+	/* On rank 3: 1 of its own, 2^24, 1, 1. Were rank 2's host or rank 1's
+	 * before rank 0's, 1 + 1 + 2^24 would be 2^24 + 2. */
+	assert_true(sum_over_hosts(hosts, true, 3, 4, choices) == 0x1p24f);
+	/* In the order of the choices the large one is third, and 2^24 + 3
+	 * follows. */
+	assert_true(sum_over_hosts(hosts, false, 3, 4, choices) == 0x1p24f + 4);
+}
+
+/* The tokens of rank 3 go to rank 1 for the shared expert. Next to 2^25 only
+ * multiples of 4 are numbers, so that each order has a sum of its own. */
+static void what_no_rank_sends_is_added_with_the_own_hosts_rows(void **state)
+{
+	static const float x[8] = {1, 1, 1, 1, 1, 1, 0.25f, 1};
+	static const float shared_x[2] = {0x1p25f, 0x1p25f};
+	static const int32_t hosts[4] = {0, 0, 0, 1};
+	struct reference_input inputs[4];
+	struct reference_job job;
+	float out[2];
+	struct reference_combine combine = {
+		.expert = times_ten,
+		.out_dtype = SHUNT_DTYPE_F32,
+		.out = out,
+		.out_stride = 1,
+		.shared_x = shared_x,
+		.shared_x_stride = 1,
+	};
+
+	(void)state;
+	fill_example(&job, inputs, x);
+	job.hosts = hosts;
+	job.adds_partial_sums = true;
+	/* Token 0 of rank 3 has experts 1 and 3, of ranks 2 and 3. */
+	assert_true(reference_combine(
+		&job, (struct reference_place){0, 3}, &combine));
+	assert_true(out[0] == (250 + 0x1p25f) + (2.5f + 2500));
+	/* Those of rank 0 have 0 and 1, and 2 and 1. */
+	assert_true(reference_combine(
+		&job, (struct reference_place){0, 0}, &combine));
+	assert_true(out[0] == ((1 + 10) + 10000) + 0x1p25f);
+	assert_true(out[1] == ((10 + 10000) + 0x1p25f) + 100);
+}
+
 /* ---- counts ----------------------------------------------------------- */
 
 static void rows_are_counted_where_they_are_quantized(void **state)
@@ -299,6 +416,12 @@ int main(void)
 		cmocka_unit_test(tail_adds_the_residual_and_normalises),
 		cmocka_unit_test(
 			tp_results_are_added_and_rounded_to_the_row_type),
+		cmocka_unit_test(
+			rows_of_another_host_are_added_up_before_they_come),
+		cmocka_unit_test(
+			hosts_come_in_the_order_of_their_first_members),
+		cmocka_unit_test(
+			what_no_rank_sends_is_added_with_the_own_hosts_rows),
 		cmocka_unit_test(rows_are_counted_where_they_are_quantized),
 	};
 

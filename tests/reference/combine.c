@@ -1,7 +1,9 @@
 /*
  * The reference's combine (spec 1.6, 1.7): a sum per token, in f32, in choice
  * order, multiply and add rounded apart (this folder is compiled with
- * -ffp-contract=off), and one rounding at the end.
+ * -ffp-contract=off), and one rounding at the end. With partial sums it is
+ * several passes over the choices, one for each host (docs/numerics.md, "Sums
+ * over hosts").
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,13 +22,17 @@ struct sum {
 	reference_expert expert;
 	void *context;
 	int64_t hidden;
+	int32_t tp, rank;
+	/* Whose rows this pass adds, where there are passes, and how many. */
+	int32_t host;
+	int64_t num_rows;
 	struct reference_made made;
 	int64_t nan_elements, inf_elements;
 	uint8_t *y;
-	float *values, *acc, *total, *token, *other;
+	float *values, *acc, *total, *token, *other, *part;
 };
 
-#define NUM_ROWS 6
+#define NUM_ROWS 7
 
 static bool sum_init(struct sum *sum, const struct reference_job *job,
 	struct reference_place place)
@@ -36,8 +42,9 @@ static bool sum_init(struct sum *sum, const struct reference_job *job,
 
 	sum->frame = frame_of(job);
 	sum->hidden = job->config.hidden;
-	sum->input = frame_input(
-		&sum->frame, place.tp, frame_rank(&sum->frame, place.rank));
+	sum->tp = place.tp;
+	sum->rank = frame_rank(&sum->frame, place.rank);
+	sum->input = frame_input(&sum->frame, place.tp, sum->rank);
 	if (!made_init(&sum->made, job) || rows == NULL) {
 		made_fini(&sum->made);
 		free(rows);
@@ -48,7 +55,8 @@ static bool sum_init(struct sum *sum, const struct reference_job *job,
 	sum->total = rows + 2 * row;
 	sum->token = rows + 3 * row;
 	sum->other = rows + 4 * row;
-	sum->y = (uint8_t *)(rows + 5 * row);
+	sum->part = rows + 5 * row;
+	sum->y = (uint8_t *)(rows + 6 * row);
 	return true;
 }
 
@@ -148,6 +156,36 @@ static void make_row(struct sum *sum, int64_t t, int64_t expert, bool *made)
 	*made = true;
 }
 
+/* ---- passes ----------------------------------------------------------- */
+
+static int32_t own_host(const struct sum *sum)
+{
+	return frame_host(&sum->frame, sum->tp, sum->rank);
+}
+
+/* True in the pass that adds what no rank sends; it is the only one where
+ * there are no partial sums. */
+static bool is_at_home(const struct sum *sum)
+{
+	return sum->host == own_host(sum);
+}
+
+/* True in the pass that adds the rows of `rank`. */
+static bool takes_rows_of(const struct sum *sum, int32_t rank)
+{
+	return !sum->frame.job->adds_partial_sums ||
+	       sum->host == frame_host(&sum->frame, sum->tp, rank);
+}
+
+static void add_row(struct sum *sum, int64_t t, int64_t expert,
+	const float *weight, bool *made)
+{
+	make_row(sum, t, expert, made);
+	come_home(sum);
+	add(sum, weight);
+	sum->num_rows++;
+}
+
 static void add_choice(struct sum *sum, int64_t t, int64_t k, bool *made)
 {
 	const struct shunt_exchange_config *config = &sum->frame.job->config;
@@ -161,41 +199,87 @@ static void add_choice(struct sum *sum, int64_t t, int64_t k, bool *made)
 	if (weight != NULL)
 		weight += t * config->topk + k;
 	if (special < 0) {
-		make_row(sum, t, frame_original_expert(&sum->frame, id), made);
-		come_home(sum);
-	} else if (special <
-		   config->num_zero_experts + config->num_copy_experts) {
+		if (takes_rows_of(sum, frame_expert_rank(&sum->frame, id)))
+			add_row(sum, t, frame_original_expert(&sum->frame, id),
+				weight, made);
+		return;
+	}
+	if (!is_at_home(sum))
+		return;
+	if (special < config->num_zero_experts + config->num_copy_experts)
 		load(sum, combine->ori_x, t, combine->ori_x_stride,
 			sum->values);
-	} else {
+	else
 		constant_values(sum, t,
 			special - config->num_zero_experts -
 				config->num_copy_experts);
-	}
 	add(sum, weight);
+}
+
+/* acc = the terms of this pass, in order. */
+static void add_terms(struct sum *sum, int64_t t, bool *made)
+{
+	const struct shunt_exchange_config *config = &sum->frame.job->config;
+	const struct reference_combine *combine = sum->combine;
+
+	sum->num_rows = 0;
+	for (int64_t h = 0; h < sum->hidden; h++)
+		sum->acc[h] = 0;
+	for (int64_t k = 0; k < config->topk; k++)
+		add_choice(sum, t, k, made);
+	for (int64_t j = 0; j < sum->frame.num_shared; j++)
+		if (takes_rows_of(
+			    sum, frame_shared_rank(&sum->frame, j, sum->rank)))
+			add_row(sum, t, config->num_experts + j, NULL, made);
+	if (combine->shared_x == NULL || !is_at_home(sum))
+		return;
+	load(sum, combine->shared_x, t, combine->shared_x_stride, sum->values);
+	add(sum, NULL);
+}
+
+/* acc = acc + what the rows of another host add up to, if it has any. */
+static void add_host(struct sum *sum, int64_t t, int32_t host, bool *made)
+{
+	float *acc = sum->acc;
+
+	sum->host = host;
+	sum->acc = sum->part;
+	add_terms(sum, t, made);
+	sum->acc = acc;
+	if (sum->num_rows == 0)
+		return;
+	memcpy(sum->values, sum->part, (size_t)sum->hidden * sizeof(float));
+	add(sum, NULL);
+}
+
+/* Hosts come in the order of their first members. */
+static bool is_first_of_host(const int32_t *hosts, int32_t member)
+{
+	for (int32_t m = 0; m < member; m++)
+		if (hosts[m] == hosts[member])
+			return false;
+	return true;
 }
 
 static void sum_token(struct sum *sum, int64_t t)
 {
-	const struct shunt_exchange_config *config = &sum->frame.job->config;
-	const struct reference_combine *combine = sum->combine;
+	const struct reference_job *job = sum->frame.job;
+	const int32_t *hosts = job->hosts;
+	int32_t members = hosts == NULL || !job->adds_partial_sums
+				  ? 0
+				  : sum->frame.num_tp * job->num_ranks;
 	bool made = false;
 
-	for (int64_t h = 0; h < sum->hidden; h++)
-		sum->acc[h] = 0;
-	if (!route_is_active(&sum->frame, sum->input, t))
+	if (!route_is_active(&sum->frame, sum->input, t)) {
+		for (int64_t h = 0; h < sum->hidden; h++)
+			sum->acc[h] = 0;
 		return;
-	for (int64_t k = 0; k < config->topk; k++)
-		add_choice(sum, t, k, &made);
-	for (int64_t j = 0; j < sum->frame.num_shared; j++) {
-		make_row(sum, t, config->num_experts + j, &made);
-		come_home(sum);
-		add(sum, NULL);
 	}
-	if (combine->shared_x == NULL)
-		return;
-	load(sum, combine->shared_x, t, combine->shared_x_stride, sum->values);
-	add(sum, NULL);
+	sum->host = own_host(sum);
+	add_terms(sum, t, &made);
+	for (int32_t m = 0; m < members; m++)
+		if (hosts[m] != own_host(sum) && is_first_of_host(hosts, m))
+			add_host(sum, t, hosts[m], &made);
 }
 
 /* ---- outputs ---------------------------------------------------------- */

@@ -149,10 +149,9 @@ static void visit_shared_block(struct walk *walk, int32_t tp, int32_t source)
 	const struct shunt_exchange_config *config = &walk->frame.job->config;
 	const struct reference_input *input =
 		frame_input(&walk->frame, tp, source);
-	int32_t replicas = frame_replicas(&walk->frame);
-	int64_t shared = walk->place.rank / replicas;
+	int64_t shared = walk->place.rank / frame_replicas(&walk->frame);
 
-	if (source % replicas != walk->place.rank % replicas)
+	if (frame_shared_rank(&walk->frame, shared, source) != walk->place.rank)
 		return;
 	for (int64_t t = 0; t < input->num_tokens; t++)
 		if (route_is_active(&walk->frame, input, t))

@@ -46,6 +46,10 @@ struct reference_job {
 	const int32_t *table;       /* elastic_info, or NULL */
 	/* (P, W), by EP group and original rank. */
 	const struct reference_input *inputs;
+	/* (P, W): the host of each, any numbers; NULL: all are on one. */
+	const int32_t *hosts;
+	/* Combine adds up the rows of each other host first. */
+	bool adds_partial_sums;
 };
 
 /* Writes the rank of each expert to expert_rank[num_experts]. The config is

@@ -111,6 +111,23 @@ int32_t frame_replicas(const struct frame *frame)
 	return frame->num_shared_ranks / (int32_t)frame->num_shared;
 }
 
+int32_t frame_shared_rank(
+	const struct frame *frame, int64_t shared, int32_t rank)
+{
+	int32_t replicas = frame_replicas(frame);
+
+	return (int32_t)shared * replicas + rank % replicas;
+}
+
+int32_t frame_host(const struct frame *frame, int32_t tp, int32_t rank)
+{
+	const struct reference_job *job = frame->job;
+
+	if (job->hosts == NULL)
+		return 0;
+	return job->hosts[tp * job->num_ranks + frame_original(frame, rank)];
+}
+
 static bool is_masked(
 	const struct reference_input *input, int64_t t, int64_t choice)
 {

@@ -38,8 +38,14 @@ const struct reference_input *frame_input(
 int32_t frame_expert_rank(const struct frame *frame, int64_t expert);
 int64_t frame_original_expert(const struct frame *frame, int64_t expert);
 
-/* Ranks that hold each shared expert, R. */
+/* Ranks that hold each shared expert, R; and which of them has the rows of
+ * `rank` for shared expert `shared`. */
 int32_t frame_replicas(const struct frame *frame);
+int32_t frame_shared_rank(
+	const struct frame *frame, int64_t shared, int32_t rank);
+
+/* The host of a rank of EP group `tp`. */
+int32_t frame_host(const struct frame *frame, int32_t tp, int32_t rank);
 
 /* What choice (t, k) of `input` asks for: an id below E + the special experts,
  * or -1 if it is masked, -1, or dropped. */

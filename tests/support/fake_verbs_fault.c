@@ -1,0 +1,232 @@
+/* Faults: what fails, who is dead, and which events come out of turn. */
+#include "support/fake_verbs_sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+	char function[32]; /* "": any */
+	int calls_left;
+	int sends_left;
+	enum ibv_wc_status send_status;
+	int events_left;
+	enum fake_place place;
+	enum rdma_cm_event_type event;
+	int event_status;
+	bool failed;
+	const char *failed_call;
+} faults;
+
+void fake_forget_faults(void)
+{
+	memset(&faults, 0, sizeof(faults));
+	faults.failed_call = "";
+}
+
+/* ---- calls -------------------------------------------------------------- */
+
+bool fake_fails_locked(const char *function)
+{
+	if (faults.calls_left == 0)
+		return false;
+	if (faults.function[0] && strcmp(faults.function, function) != 0)
+		return false;
+	if (--faults.calls_left > 0)
+		return false;
+	faults.failed = true;
+	faults.failed_call = function;
+	return true;
+}
+
+bool fake_fails(const char *function)
+{
+	bool fails;
+
+	fake_lock();
+	fails = fake_fails_locked(function);
+	fake_unlock();
+	return fails;
+}
+
+void fake_verbs_fail_call(const char *function, int nth)
+{
+	fake_lock();
+	faults.function[0] = '\0';
+	if (function)
+		strncpy(faults.function, function, sizeof(faults.function) - 1);
+	faults.calls_left = nth;
+	faults.failed = false;
+	faults.failed_call = "";
+	fake_unlock();
+}
+
+enum ibv_wc_status fake_send_fails(void)
+{
+	if (faults.sends_left == 0 || --faults.sends_left > 0)
+		return IBV_WC_SUCCESS;
+	faults.failed = true;
+	return faults.send_status;
+}
+
+void fake_verbs_fail_send(int nth, enum ibv_wc_status status)
+{
+	fake_lock();
+	faults.sends_left = nth;
+	faults.send_status = status;
+	faults.failed = false;
+	fake_unlock();
+}
+
+bool fake_verbs_failed(void)
+{
+	bool failed;
+
+	fake_lock();
+	failed = faults.failed;
+	fake_unlock();
+	return failed;
+}
+
+const char *fake_verbs_failed_call(void)
+{
+	const char *call;
+
+	fake_lock();
+	call = faults.failed_call;
+	fake_unlock();
+	return call;
+}
+
+/* ---- events ------------------------------------------------------------- */
+
+static struct letter *odd_letter(const struct letter *letter)
+{
+	struct letter *odd = calloc(1, sizeof(*odd));
+
+	if (!odd)
+		abort();
+	odd->owner = letter->owner;
+	odd->cm.id = letter->owner;
+	odd->cm.event = faults.event;
+	odd->cm.status = faults.event_status;
+	return odd;
+}
+
+static struct mailbox *box_of(const struct letter *letter)
+{
+	const struct fake_id *id = letter->owner;
+
+	return &((struct fake_events *)id->id.channel)->events;
+}
+
+/* Whether this is an event that another takes the place of. A request is not:
+ * nobody would know of its id. */
+static bool replace(struct letter *letter)
+{
+	if (faults.place != FAKE_INSTEAD ||
+		letter->cm.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		return false;
+	letter->cm.event = faults.event;
+	letter->cm.status = faults.event_status;
+	return true;
+}
+
+void fake_deliver(struct fake_id *id, struct letter *letter)
+{
+	letter->owner = id;
+	if (faults.events_left == 0 || --faults.events_left > 0) {
+		mailbox_post(box_of(letter), letter);
+		return;
+	}
+	faults.failed = true;
+	if (replace(letter)) {
+		mailbox_post(box_of(letter), letter);
+		return;
+	}
+	if (faults.place == FAKE_BEHIND)
+		mailbox_post(box_of(letter), letter);
+	mailbox_post(box_of(letter), odd_letter(letter));
+	if (faults.place != FAKE_BEHIND)
+		mailbox_post(box_of(letter), letter);
+}
+
+void fake_verbs_odd_event(int nth, enum fake_place place,
+	enum rdma_cm_event_type type, int status)
+{
+	fake_lock();
+	faults.events_left = nth;
+	faults.place = place;
+	faults.event = type;
+	faults.event_status = status;
+	faults.failed = false;
+	fake_unlock();
+}
+
+void fake_verbs_disorder(bool disorder)
+{
+	fake_lock();
+	fake.disorder = disorder;
+	fake_unlock();
+}
+
+int fake_verbs_raise(int host, enum rdma_cm_event_type type, int status)
+{
+	struct fake_id *id;
+	int count = 0;
+
+	fake_lock();
+	TAILQ_FOREACH(id, &fake.ids, link)
+	{
+		if (id->host != host || id->listener ||
+			id->state < ID_CONNECTING)
+			continue;
+		fake_event(id, type, status, NULL);
+		count++;
+	}
+	fake_unlock();
+	return count;
+}
+
+/* ---- hosts and wires ---------------------------------------------------- */
+
+void fake_verbs_kill_host(int host)
+{
+	fake_lock();
+	fake.dead[host] = true;
+	pthread_cond_broadcast(&fake.wake);
+	fake_unlock();
+}
+
+void fake_verbs_cut(int host, int other, bool cut)
+{
+	fake_lock();
+	fake.cut[host][other] = cut;
+	fake.cut[other][host] = cut;
+	pthread_cond_broadcast(&fake.wake);
+	fake_unlock();
+}
+
+void fake_verbs_hold(bool hold)
+{
+	fake_lock();
+	fake.held = hold;
+	pthread_cond_broadcast(&fake.wake);
+	fake_unlock();
+}
+
+/* The kernel closes what the process had: first its memory, then it says so. */
+void fake_verbs_kill_process(int host)
+{
+	struct fake_qp *qp;
+	struct fake_id *id;
+
+	fake_lock();
+	TAILQ_FOREACH(qp, &fake.qps, link)
+	if (qp->device->config.host == host)
+		fake_qp_break(qp);
+	TAILQ_FOREACH(id, &fake.ids, link)
+	if (id->host == host)
+		fake_hang_up(id);
+	pthread_cond_broadcast(&fake.wake);
+	fake_unlock();
+}
