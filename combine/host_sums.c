@@ -56,7 +56,6 @@ struct owner {
 	/* Of each unit on this host: its next row of the owner, and the end of all
 	 * of the owner's EP group. */
 	uint32_t *next, *end;
-	int64_t num_sent; /* sums that wait in `partial` */
 };
 
 /* Where the rows of rank `rank` of the view are read, for the owner's group. */
@@ -201,14 +200,14 @@ static void add_up(const struct owner *owner, const struct terms_here *here,
 static float *next_partial(struct owner *owner)
 {
 	struct shunt_exchange *exchange = owner->exchange;
-	int64_t row = owner->num_sent++ % PARTIAL_ROWS;
+	uint64_t row = exchange->num_partials++ % PARTIAL_ROWS;
 
 	/* All of `partial` may still be on its way. */
 	if (row == 0)
 		span_flush(exchange);
 	return exchange_own(exchange,
 		exchange_layout(exchange)->partial_off +
-			(uint64_t)row *
+			row *
 				(uint64_t)exchange_shape(exchange)->back_bytes);
 }
 

@@ -185,6 +185,8 @@ static void end_without_rows(struct shunt_exchange *exchange, struct step *step)
 static void end_with_fetch(struct shunt_exchange *exchange, struct step *step)
 {
 	if (!fetch_rows(exchange, step)) {
+		/* The others may have all theirs, and go on. */
+		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
 		end_without_rows(exchange, step);
 		return;
 	}

@@ -192,6 +192,7 @@ struct shunt_exchange {
 	struct route *routes; /* [num_routes]: of step n at n mod num_routes */
 	struct scratch scratch;
 	struct counters counters;
+	uint64_t num_partials;  /* sums by host, sent so far */
 	int64_t work_ns;        /* spent by advance() on rows; no waiting */
 	int64_t next_look;      /* for the dead, by progress */
 	uint8_t *blank_row;     /* zeros: what padding refers to with INDEXED */

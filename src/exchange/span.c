@@ -76,7 +76,7 @@ void span_signal(struct shunt_exchange *exchange, const struct step *step,
 		count(exchange, phase, payload.num_bytes);
 }
 
-static bool is_flushed(const struct shunt_exchange *exchange)
+bool span_is_flushed(const struct shunt_exchange *exchange)
 {
 	for (int32_t m = 0; m < exchange->group->size; m++) {
 		struct peer *peer = exchange->group->peers[m];
@@ -90,6 +90,6 @@ static bool is_flushed(const struct shunt_exchange *exchange)
 
 void span_flush(struct shunt_exchange *exchange)
 {
-	while (!is_flushed(exchange))
+	while (!span_is_flushed(exchange))
 		far_progress(exchange->world->far);
 }

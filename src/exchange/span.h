@@ -22,8 +22,11 @@ void span_put(struct shunt_exchange *exchange, enum phase phase,
 void span_signal(struct shunt_exchange *exchange, const struct step *step,
 	int32_t member, enum phase phase, uint64_t line, uint64_t add);
 
-/* The sources of all puts of this rank may be overwritten when it returns: they
- * have gone, or whom they were for is lost. */
+/* True once the sources of all puts of this rank may be overwritten: they have
+ * arrived, or whom they were for is lost. */
+bool span_is_flushed(const struct shunt_exchange *exchange);
+
+/* Waits for that. It takes as long as the transport needs to find a peer dead. */
 void span_flush(struct shunt_exchange *exchange);
 
 #endif

@@ -245,6 +245,14 @@ static void drain(struct step *step, enum signal_code refusal)
 	step_await(step, PHASE_COUNTS, advance_refusal);
 }
 
+/* Over several hosts: what earlier steps have sent has arrived, so that nothing of
+ * theirs can come to a rank that has given them up, behind what comes next. */
+static void advance_flush(struct shunt_exchange *exchange, struct step *step)
+{
+	if (span_is_flushed(exchange))
+		step->advance = NULL;
+}
+
 /* Waits until all ranks are through with the slot's last step: they are when
  * they have ended its dispatch, because they have copied its counts, and fetched
  * what was offered, before. Costs a look, except after a refused step, and after
@@ -261,6 +269,11 @@ static enum shunt_status drain_slot(
 		return status;
 	step_await(step, PHASE_ROWS, advance_drain);
 	status = drive_wait(exchange, step, what, span_ns, false);
+	if (status == SHUNT_OK && exchange_shape(exchange)->hosts) {
+		step->advance = advance_flush;
+		status = drive_wait(exchange, step,
+			"what earlier steps have sent", span_ns, false);
+	}
 	step->advance = NULL;
 	return status;
 }

@@ -182,17 +182,26 @@ static bool chunk_split(extent_hooks_t *hooks, void *addr, size_t size,
 	return false;
 }
 
+/* Within a chunk only: RDMA registers each by itself, and an allocation that lay in
+ * two could not be sent in one piece. True declines. */
 static bool chunk_merge(extent_hooks_t *hooks, void *left, size_t left_size,
 	void *right, size_t right_size, bool committed, unsigned arena)
 {
-	(void)hooks;
-	(void)left;
+	struct heap *heap = (struct heap *)hooks;
+	const uint8_t *first = left;
+	const uint8_t *end = (const uint8_t *)right + right_size;
+	const struct heap_range *chunk;
+
 	(void)left_size;
-	(void)right;
-	(void)right_size;
 	(void)committed;
 	(void)arena;
-	return false;
+	pthread_mutex_lock(&heap->mutex);
+	chunk = heap->chunks;
+	while (chunk &&
+		(first < chunk->memory || end > chunk->memory + chunk->bytes))
+		chunk = chunk->next;
+	pthread_mutex_unlock(&heap->mutex);
+	return !chunk;
 }
 
 /* ---- the arena -------------------------------------------------------- */
