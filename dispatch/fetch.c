@@ -40,9 +40,11 @@ struct fetch {
 	int32_t source;        /* rank of the view */
 	int64_t num_tokens;
 	bool vary;
-	/* Of each unit of this rank: the row that comes next, and that behind the
-	 * last one of the source. */
-	uint32_t *next, *end;
+	/* Of each unit of this rank: the row that comes next. */
+	uint32_t *next;
+	/* And that behind the last one of the source; NULL: its places are those
+	 * that were counted. */
+	uint32_t *end;
 	scatter_fn *scatter;
 };
 
@@ -87,7 +89,7 @@ static int64_t take_row(struct fetch *fetch, const int32_t *places, int64_t k)
 
 	if (unit < 0 || unit >= view->placement.num_units ||
 		view->placement.rank[unit] != view->rank ||
-		fetch->next[unit] == fetch->end[unit])
+		(fetch->end && fetch->next[unit] == fetch->end[unit]))
 		return -1;
 	return fetch->next[unit]++;
 }
@@ -146,9 +148,29 @@ static void begin_units(const struct fetch *fetch)
 	const struct step *step = fetch->step;
 	const int32_t *mine = own_units(step);
 
-	for (int64_t l = 0; l < num_own_units(step); l++)
-		fetch->end[mine[l]] =
-			(uint32_t)step->route->expert_first_row[l];
+	for (int64_t l = 0; l < num_own_units(step); l++) {
+		uint32_t first = (uint32_t)step->route->expert_first_row[l];
+
+		fetch->next[mine[l]] = first;
+		if (fetch->end)
+			fetch->end[mine[l]] = first;
+	}
+}
+
+/* How far the rows of member `index` of the view go, as it has counted them. */
+static void find_ends(struct fetch *fetch, int32_t index)
+{
+	const struct step *step = fetch->step;
+	const struct view *view = step->view;
+	const int32_t *mine = own_units(step);
+	int64_t num_units = num_own_units(step);
+	const int32_t *rows = step->route->blocks +
+			      index / view->num_ranks * num_units *
+				      view->num_ranks +
+			      index % view->num_ranks;
+
+	for (int64_t l = 0; l < num_units; l++)
+		fetch->end[mine[l]] += (uint32_t)rows[l * view->num_ranks];
 }
 
 /* Member `index` of the view is the next whose rows lie here. */
@@ -156,23 +178,12 @@ static void begin_source(struct fetch *fetch, int32_t index)
 {
 	const struct step *step = fetch->step;
 	const struct view *view = step->view;
-	const int32_t *mine = own_units(step);
-	int64_t num_units = num_own_units(step);
-	int32_t tp = index / view->num_ranks;
 
 	fetch->source = index % view->num_ranks;
 	fetch->share = share_of(fetch->exchange, step, view->members[index]);
 	fetch->vary = step->vary[index];
-	for (int64_t l = 0; l < num_units; l++) {
-		int32_t unit = mine[l];
-
-		fetch->next[unit] = fetch->end[unit];
-		fetch->end[unit] +=
-			(uint32_t)step->route
-				->blocks[(tp * num_units + l) *
-						 view->num_ranks +
-					 fetch->source];
-	}
+	if (fetch->end)
+		find_ends(fetch, index);
 }
 
 /* Did the source bring all rows that it has counted? */
@@ -182,7 +193,8 @@ static bool source_is_whole(const struct fetch *fetch, int32_t index)
 	int32_t member = fetch->step->view->members[index];
 	char name[48];
 
-	for (int64_t l = 0; l < num_own_units(fetch->step); l++) {
+	for (int64_t l = 0; fetch->end && l < num_own_units(fetch->step);
+		l++) {
 		if (fetch->next[mine[l]] == fetch->end[mine[l]])
 			continue;
 		step_fail(fetch->step, SHUNT_PEER_FAULT, member,
@@ -234,7 +246,7 @@ bool fetch_rows(struct shunt_exchange *exchange, struct step *step)
 		.exchange = exchange,
 		.step = step,
 		.next = exchange->scratch.counts,
-		.end = exchange->scratch.totals,
+		.end = step->is_fetched ? NULL : exchange->scratch.totals,
 		.scatter = stream ? kernels->scatter_stream : kernels->scatter,
 	};
 	bool whole = true;
