@@ -261,8 +261,7 @@ static void say_none(struct doctor *doctor)
 			: "see devices, above; none is needed on one host");
 }
 
-/* What was asked for is not there: the library refuses it, once there are other
- * hosts. */
+/* What was asked for is not there: the library refuses it. */
 static void say_wrong(struct doctor *doctor, const struct candidates *all,
 	const struct wish *wish)
 {

@@ -1,6 +1,7 @@
 """How far `shunt model` is from what `shunt bench` measures on this machine.
 
 Usage: model_check.py [--shunt PROGRAM] [--rounds N] [--quants int8,none]
+       model_check.py [--shunt PROGRAM] --local FILE --runs FILE... OPTION...
 
 First the constants that depend on no row, from steps without tokens: what a
 peer and an expert take, and a turn where ranks share cores. Then, for 2, 4 and
@@ -9,6 +10,12 @@ of the rounds) beside two predictions: with copy speeds and times per token of
 2 ranks with 128 tokens each, and of 2 ranks with as many tokens on the host as
 the row has. Errors are of the prediction, in per cent of what was measured.
 Predictions of a row from itself fit by construction, and are marked with a *.
+
+The second form measures nothing. Each of the --runs is what `shunt bench --hosts
+--json` wrote; it is compared with the prediction for the algorithm that each of its
+phases had, with the constants of a host from --local, a run of one of these hosts
+without --hosts and of the same rows, and those of the wire as OPTIONs, which go to
+`shunt model`.
 """
 import argparse
 import json
@@ -114,13 +121,72 @@ class Check:
                             (path, runs[2, tokens * ranks // 2][1])])
 
 
+# What the model needs to know of a run.
+PARAMETERS = ("ranks", "hosts", "tokens", "hidden", "topk", "experts", "dtype",
+              "quant", "scale_form", "expert_dtype", "out_dtype",
+              "combine_quant", "placement", "routing", "seed")
+
+
+def load(path):
+    try:
+        run = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        sys.exit(f"model_check: {path}: {error}")
+    if not run.get("ok"):
+        sys.exit(f"model_check: {path}: is no result of `shunt bench --json'")
+    return run
+
+
+def check_run(shunt, local, path, options):
+    """A row of the table of runs over hosts."""
+    run = load(path)
+    if not run.get("hosts"):
+        sys.exit(f"model_check: {path}: was not measured with --hosts")
+    words = [word for name in PARAMETERS for word in
+             (f"--{name.replace('_', '-')}", run["parameters"][name])]
+    model = json.loads(call(shunt, "model", "--from", local, *words, *options,
+                            "--json", "-"))
+    cells = [run["parameters"][name] for name in
+             ("quant", "ranks", "hosts", "tokens")]
+    for phase in PHASES:
+        algorithm = run["hosts"][phase]["algorithm"]
+        # On one host there is one way.
+        result = (model[algorithm] or model["fullmesh"])[phase]
+        measured, predicted = run[f"{phase}_us"]["p50"], result["total_us"]
+        largest = max((name for name in result if name.endswith("_us") and
+                       name != "total_us"), key=result.get)
+        cells += [algorithm, f"{measured:.0f}", f"{predicted:.0f} "
+                  f"({100 * (predicted / measured - 1):+.0f} %)",
+                  f"{largest[:-3]} {result[largest]:.0f}"]
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def check_runs(ours, options):
+    heads = ["quant", "ranks", "hosts", "T"]
+    for phase in PHASES:
+        heads += [phase, "us", "predicted", "most of it"]
+    print("| " + " | ".join(heads) + " |")
+    print("|" + "---|" * len(heads))
+    for path in ours.runs:
+        check_run(ours.shunt, ours.local, path, options)
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--shunt", default=HERE.parent / "build/bin/shunt")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quants", default="int8,none")
-    options = parser.parse_args()
+    parser.add_argument("--local")
+    parser.add_argument("--runs", nargs="+")
+    options, constants = parser.parse_known_args()
+    if bool(options.local) != bool(options.runs):
+        parser.error("--local and --runs go together")
+    if options.runs:
+        check_runs(options, constants)
+        return
+    if constants:
+        parser.error(f"{constants[0]}: only with --runs")
     with tempfile.TemporaryDirectory() as folder:
         check = Check(options.shunt, options.rounds, pathlib.Path(folder))
         check.measure_fixed()

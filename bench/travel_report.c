@@ -58,8 +58,8 @@ static void print_phase(FILE *stream, const struct bench *bench, int phase,
 		fprintf(stream, "%14.0f ", travel->ideal_bytes);
 	else
 		fprintf(stream, "%14s ", "-");
-	fprintf(stream, "%10.1f %10.3f %14.0f\n", travel->wire_requests,
-		travel->wire_gbps, travel->memory_bytes);
+	fprintf(stream, "%10.1f %10.1f %14.0f\n", travel->wire_requests,
+		travel->wire_gbps * 1000, travel->memory_bytes);
 }
 
 void travel_print(
@@ -72,7 +72,7 @@ void travel_print(
 	print_hosts(stream, bench);
 	fprintf(stream, "%-10s %-10s %14s %14s %10s %10s %14s\n", "per step",
 		"algorithm", "wire bytes", "ideal bytes", "requests",
-		"wire GB/s", "memory bytes");
+		"wire MB/s", "memory bytes");
 	for (int phase = 0; phase < BENCH_NUM_PHASES; phase++)
 		print_phase(stream, bench, phase, &results->travel[phase]);
 	fprintf(stream,

@@ -155,12 +155,13 @@ for _, name in socket.if_nameindex():
         break'
 }
 
-# chosen VERDICT TEXT VARIABLE=VALUE...: what of the tree would be used.
+# chosen VERDICT TEXT VARIABLE=VALUE...: what of the tree would be used. The two
+# ranks of the trial look at this machine, which may have no such device.
 chosen() {
-	local verdict=$1 text=$2 status=0
+	local verdict=$1 text=$2
 	shift 2
-	[ "$verdict" = problem ] && status=1
-	expect $status env "$@" "$shunt" doctor --sysfs "$work/sys"
+	env "$@" "$shunt" doctor --sysfs "$work/sys" >"$work/out" 2>"$work/err"
+	[[ $? -le 1 ]] || fail "$*: $(cat "$work/err")"
 	finds "$verdict" "$text"
 }
 

@@ -209,6 +209,39 @@ what_is_not_measured_must_be_given() {
 	says err "--topk 9"
 }
 
+# Against a run over hosts as the bench would tell it.
+runs_over_hosts_are_held_against_the_model() {
+	local parameters predicted
+	write_bench
+	parameters='"ranks": 4, "hosts": 2, "tokens": 3, "hidden": 4, "topk": 2,
+	"experts": 4, "dtype": "bf16", "quant": "none", "scale_form": "f32",
+	"expert_dtype": "bf16", "out_dtype": "bf16", "combine_quant": "none",
+	"placement": "even", "routing": "one", "seed": 1'
+	modelled --hosts 2 "${wire[@]}" --from "$work/bench" --cores 6
+	predicted=$(python3 -c "
+import json
+j = json.load(open('$work/json'))
+print(j['hierarchy']['dispatch']['total_us'])
+print(j['fullmesh']['combine']['total_us'] * 2)")
+	cat >"$work/run" <<-END
+	{"ok": true, "parameters": {$parameters},
+	"hosts": {"dispatch": {"algorithm": "hierarchy"},
+		"combine": {"algorithm": "fullmesh"}},
+	"dispatch_us": {"p50": $(sed -n 1p <<<"$predicted")},
+	"combine_us": {"p50": $(sed -n 2p <<<"$predicted")}}
+	END
+	expect 0 python3 "$top/bench/model_check.py" --shunt "$shunt" \
+		--local "$work/bench" --runs "$work/run" "${host[@]}" "${wire[@]}"
+	grep -E '^\| none \| 4 \| 2 \| 3 \| hierarchy .*\(\+0 %\) .*\(-50 %\)' \
+		"$work/out" >/dev/null || fail "$(cat "$work/out")"
+	expect 1 python3 "$top/bench/model_check.py" --shunt "$shunt" \
+		--local "$work/bench" --runs "$work/bench"
+	says err "was not measured with --hosts"
+	expect 2 python3 "$top/bench/model_check.py" --shunt "$shunt" \
+		--runs "$work/run"
+	says err "--local and --runs go together"
+}
+
 people_see_what_programs_read() {
 	expect 0 "$shunt" model "${tiny[@]}" "${host[@]}" --hosts 2 "${wire[@]}"
 	says out "a token has choices on 0.500 other hosts, 1.000 choices there"
@@ -247,5 +280,6 @@ run_tests one_host_adds_up_as_by_hand few_tokens_take_one_phase \
 	a_quantized_way_home_costs_and_saves bytes_are_those_of_the_bench \
 	constants_come_from_a_run_of_the_bench \
 	a_run_that_does_not_fit_is_refused what_is_not_measured_must_be_given \
+	runs_over_hosts_are_held_against_the_model \
 	people_see_what_programs_read the_document_names_all_that_there_is \
 	-- "$@"

@@ -45,6 +45,21 @@ static bool any_device(void)
 	return list && num > 0;
 }
 
+/*
+ * The kernel refuses a device to a forked child over the descriptors of its
+ * parent, which is what librdmacm would use there: it opens each device once a
+ * process, and does not notice the fork. So who forks must do so before, or
+ * exec. False in such a child.
+ */
+static bool devices_are_ours(void)
+{
+	static _Atomic unsigned long user; /* generation that came first */
+	unsigned long none = 0;
+	unsigned long own = guard_generation();
+
+	return atomic_compare_exchange_strong(&user, &none, own) || none == own;
+}
+
 /* Providers keep what they share with a device out of forked children only if
  * told so; recent kernels copy it instead, and need nothing. */
 static void fork_prepare(void)
@@ -141,6 +156,13 @@ static bool is_optional(const struct far_config *config)
 	return !config->device && !config->interface && !config->address;
 }
 
+/* What the error says is no error, if nothing was asked for. */
+static enum shunt_status note_absence(void)
+{
+	snprintf(absence, sizeof(absence), "%s", shunt_error_message());
+	return SHUNT_OK;
+}
+
 enum shunt_status far_open(const struct far_config *config,
 	struct segment *segment, int32_t rank, struct far **far,
 	struct far_hello *hello)
@@ -153,9 +175,17 @@ enum shunt_status far_open(const struct far_config *config,
 	if (status != SHUNT_OK)
 		return status;
 	if (!any_device() && is_optional(config)) {
-		snprintf(absence, sizeof(absence),
-			"there is no RDMA device; see `rdma link'");
-		return SHUNT_OK;
+		error_set(SHUNT_UNSUPPORTED,
+			"rank %d: there is no RDMA device; see `rdma link'",
+			rank);
+		return note_absence();
+	}
+	if (!devices_are_ours()) {
+		error_set(SHUNT_UNSUPPORTED,
+			"rank %d: this process was forked from one that had "
+			"used RDMA, and cannot use it without exec()",
+			rank);
+		return is_optional(config) ? note_absence() : SHUNT_UNSUPPORTED;
 	}
 	made = far_make(config, segment, rank);
 	if (!made)
@@ -167,8 +197,7 @@ enum shunt_status far_open(const struct far_config *config,
 		far_free(made);
 		if (status != SHUNT_UNSUPPORTED || !is_optional(config))
 			return status;
-		snprintf(absence, sizeof(absence), "%s", shunt_error_message());
-		return SHUNT_OK;
+		return note_absence();
 	}
 	/* A config that asked for more must not find out only when a far rank
 	 * is met, so all of it has been used by now. */

@@ -9,6 +9,7 @@
  *	verbs_greeting   what is said, and proven, in connecting
  *	verbs_connect    connection manager: the loop and its events; who asks
  *	                 (verbs_dial) and who answers (verbs_answer)
+ *	verbs_path       routes of a chosen service level
  *	verbs_lane       one queue pair: posting, room, completions
  *	verbs_record     records: what they say, sending and applying them
  *	verbs_put        puts: into writes and records
@@ -37,6 +38,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
+
+#include <infiniband/sa.h>
 
 #include "transport/far.h"
 #include "transport/transport.h"
@@ -115,6 +118,8 @@ struct verbs_lane {
 	uint8_t number;      /* in its link */
 	uint8_t peer_device; /* the peer's, by its number */
 	struct sockaddr_storage peer_address;
+	bool has_path; /* of the config's service level */
+	struct ibv_path_data path;
 	int64_t retry_at;   /* LANE_IDLE */
 	int64_t give_up_at; /* while connecting to a higher rank */
 	uint32_t refusals;  /* in a row, "nobody listens" */

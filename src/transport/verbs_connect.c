@@ -166,14 +166,12 @@ static bool event_take(struct far *far, struct connect_event *event)
 /* Listeners have no context: all that happens to them is that they go. */
 static void listener_event(struct far *far, const struct connect_event *event)
 {
-	for (int32_t k = 0; event->type == RDMA_CM_EVENT_DEVICE_REMOVAL &&
-			    k < far->num_links;
-		k++)
-		for (int l = 0; l < far->links[k].num_lanes; l++)
-			if (far->links[k].lanes[l].device->listener ==
-				event->id)
-				link_fail(&far->links[k],
-					"its device is being removed");
+	if (event->type != RDMA_CM_EVENT_DEVICE_REMOVAL)
+		return;
+	for (int d = 0; d < far->num_devices; d++)
+		if (far->devices[d].listener == event->id)
+			link_fail_device(
+				far, &far->devices[d], "is being removed");
 }
 
 /* What happens to a lane that was open. */

@@ -54,20 +54,23 @@ static enum shunt_status limits_read(
 	return SHUNT_OK;
 }
 
+static bool set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
 static enum shunt_status channel_open(
 	const struct far *far, struct verbs_device *device)
 {
-	int flags;
-
 	device->channel = verbs_api()->create_comp_channel(device->context);
 	if (!device->channel)
 		return error_set_errno(SHUNT_SYSTEM,
 			"rank %d: a completion channel of %s", far->rank,
 			device->name);
-	/* One thread takes events; it must not hang in an empty channel. */
-	flags = fcntl(device->channel->fd, F_GETFL);
-	if (flags < 0 ||
-		fcntl(device->channel->fd, F_SETFL, flags | O_NONBLOCK) != 0)
+	/* One thread takes events; it must not hang where there is none. */
+	if (!set_nonblocking(device->channel->fd))
 		return error_set_errno(SHUNT_SYSTEM,
 			"rank %d: fcntl of a completion channel of %s",
 			far->rank, device->name);

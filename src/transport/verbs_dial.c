@@ -10,6 +10,7 @@
 #include "transport/verbs_connect.h"
 #include "transport/verbs_lane.h"
 #include "transport/verbs_link.h"
+#include "transport/verbs_path.h"
 
 #define RESOLVE_MS 2000
 #define RETRY_NS   (20 * VERBS_NS_PER_MS)
@@ -110,16 +111,41 @@ static void on_address(struct connecting *connecting, struct verbs_lane *lane)
 	}
 	connect_options(&lane->link->far->config, id);
 	lane->state = LANE_ROUTE;
+	if (lane->has_path) {
+		enum shunt_status status = path_give(lane);
+
+		if (status != SHUNT_OK)
+			dial_hopeless(connecting, lane, status);
+		return;
+	}
 	if (verbs_api()->cm_resolve_route(id, RESOLVE_MS) != 0)
 		dial_errno(connecting, lane, "resolving the route to it");
+}
+
+/* The route is of the kernel's service level: begins again, with another. */
+static void redial(struct connecting *connecting, struct verbs_lane *lane)
+{
+	enum shunt_status status = path_keep(lane);
+
+	if (status != SHUNT_OK) {
+		dial_hopeless(connecting, lane, status);
+		return;
+	}
+	dial_end(connecting, lane);
+	lane->retry_at = 0;
 }
 
 static void on_route(struct connecting *connecting, struct verbs_lane *lane)
 {
 	struct rdma_conn_param parameters;
 	struct greeting greeting;
-	enum shunt_status status = connect_prepare(lane, lane->id);
+	enum shunt_status status;
 
+	if (lane->link->far->config.service_level >= 0 && !lane->has_path) {
+		redial(connecting, lane);
+		return;
+	}
+	status = connect_prepare(lane, lane->id);
 	if (status != SHUNT_OK) {
 		dial_hopeless(connecting, lane, status);
 		return;
@@ -161,6 +187,7 @@ static void on_established(struct connecting *connecting,
 		dial_hopeless(connecting, lane, status);
 		return;
 	}
+	path_look(lane);
 	connecting->num_dialling--;
 	lane->state = LANE_OPEN;
 	say_hello(lane);

@@ -171,15 +171,15 @@ static void take_completion(struct far *far, const struct ibv_wc *completion)
 		record_arrived(lane, completion);
 }
 
-static void device_lost(struct far *far, const struct verbs_device *device)
+void link_fail_device(
+	struct far *far, const struct verbs_device *device, const char *what)
 {
 	for (int32_t k = 0; k < far->num_links; k++) {
 		struct verbs_link *link = &far->links[k];
 
 		for (int l = 0; l < link->num_lanes; l++)
 			if (link->lanes[l].device == device)
-				link_fail(link, "polling %s failed",
-					device->name);
+				link_fail(link, "%s %s", device->name, what);
 	}
 }
 
@@ -200,7 +200,7 @@ static bool device_poll(struct far *far, struct verbs_device *device)
 		any = any || num > 0;
 	} while (num == POLL_AT_ONCE);
 	if (num < 0)
-		device_lost(far, device);
+		link_fail_device(far, device, "cannot be polled");
 	return any;
 }
 

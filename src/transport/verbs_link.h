@@ -27,6 +27,10 @@ void link_fail(struct verbs_link *link, const char *format, ...)
 void link_fault(struct verbs_link *link, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Ends all links that go over a device. */
+void link_fail_device(
+	struct far *far, const struct verbs_device *device, const char *what);
+
 /* Has link_pump() called at the next progress. */
 void link_keep_busy(struct verbs_link *link);
 

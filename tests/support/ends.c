@@ -126,7 +126,8 @@ static void start_threads(struct ends *ends)
 
 	for (int r = 0; r < 2; r++) {
 		assert_int_equal(end_open(end[r], SEGMENT_PRIVATE), 0);
-		assert_int_equal(attach_here(end[r]->segment, r, &letters[r].hello, &attachments[r]),
+		assert_int_equal(attach_here(end[r]->segment, r,
+					 &letters[r].hello, &attachments[r]),
 			SHUNT_OK);
 		letters[r].area = end[r]->own_area;
 	}

@@ -58,7 +58,7 @@ struct ends {
  * The addresses of both ends for ENDS_VERBS, from SHUNT_TEST_RDMA
  * ("10.0.0.1,10.0.0.2", or one for both); false if there is no device to test
  * with. SHUNT_TEST_RDMA_DEVICES (instead of addresses, for both ends),
- * SHUNT_TEST_RDMA_LANES and SHUNT_TEST_RDMA_DEPTH are as in struct far_config.
+ * SHUNT_TEST_RDMA_LANES, _LEVEL and _DEPTH are as in struct far_config.
  */
 bool ends_have_rdma(void);
 

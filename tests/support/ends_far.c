@@ -69,6 +69,8 @@ static void config_fill(
 	if (!config->device)
 		config->address = address_of(rank, address);
 	config->lanes = number_of("SHUNT_TEST_RDMA_LANES");
+	if (getenv("SHUNT_TEST_RDMA_LEVEL"))
+		config->service_level = number_of("SHUNT_TEST_RDMA_LEVEL");
 	config->queue_depth = number_of("SHUNT_TEST_RDMA_DEPTH");
 }
 
