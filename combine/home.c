@@ -9,7 +9,7 @@
 struct home {
 	struct shunt_exchange *exchange;
 	struct step *step;
-	struct row_place from; /* of all rows of this rank */
+	struct row_place from;          /* of all rows of this rank */
 	const volatile int32_t *source; /* peers could write to it */
 };
 
@@ -104,12 +104,11 @@ static void send_results(
 	int32_t member =
 		view->members[block->tp * view->num_ranks + view->rank];
 	const struct layout *layout = &exchange->layouts[member];
-	uint64_t to = layout_slot(layout, layout->tp_back_off,
-			      home->step->slot) +
-		      ((uint64_t)exchange->tp_rank *
-				      (uint64_t)layout->recv_rows +
-			      (uint64_t)there) *
-			      (uint64_t)shape->result_bytes;
+	uint64_t to =
+		layout_slot(layout, layout->tp_back_off, home->step->slot) +
+		((uint64_t)exchange->tp_rank * (uint64_t)layout->recv_rows +
+			(uint64_t)there) *
+			(uint64_t)shape->result_bytes;
 	uint64_t bytes = (uint64_t)shape->result_bytes;
 	const uint8_t *from = home->from.base + block->row * home->from.pitch;
 
@@ -136,11 +135,11 @@ void home_send_results(struct shunt_exchange *exchange, struct step *step)
 	struct row_cursor block = {0};
 
 	home.from = rows_results(exchange, step);
-	while (route_next_block(step->route, shape, rank_order,
-		exchange->tp_rank, &block)) {
+	while (route_next_block(
+		step->route, shape, rank_order, exchange->tp_rank, &block)) {
 		int32_t unit = mine[block.local];
-		int32_t member = view->members[block.tp * view->num_ranks +
-					       view->rank];
+		int32_t member =
+			view->members[block.tp * view->num_ranks + view->rank];
 
 		/* The same rows, among those of the expert at TP rank
 		 * block.tp. */

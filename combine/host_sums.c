@@ -14,8 +14,8 @@
 static uint64_t weights_bytes(
 	const struct shunt_exchange *exchange, int64_t num_tokens)
 {
-	return (uint64_t)num_tokens *
-	       (uint64_t)exchange_shape(exchange)->topk * sizeof(float);
+	return (uint64_t)num_tokens * (uint64_t)exchange_shape(exchange)->topk *
+	       sizeof(float);
 }
 
 void host_sums_tell(struct shunt_exchange *exchange, struct step *step)
@@ -23,8 +23,8 @@ void host_sums_tell(struct shunt_exchange *exchange, struct step *step)
 	struct step_head *note = exchange_note(exchange, exchange->rank, step);
 	const float *weights = terms_weights(step);
 	uint64_t bytes = weights_bytes(exchange, step->route->num_tokens);
-	float *told = exchange_own(exchange,
-		layout_told(exchange_layout(exchange), step->slot));
+	float *told = exchange_own(
+		exchange, layout_told(exchange_layout(exchange), step->slot));
 
 	note->given = weights ? GIVEN_WEIGHTS : GIVEN_NO_WEIGHTS;
 	if (!weights || bytes == 0)
@@ -79,9 +79,9 @@ static bool is_here(const struct owner *owner, int32_t unit)
 {
 	const struct view *view = owner->step->view;
 
-	return !exchange_is_far(owner->exchange,
-		view->members[owner->tp * view->num_ranks +
-			      view->placement.rank[unit]]);
+	return !exchange_is_far(
+		owner->exchange, view->members[owner->tp * view->num_ranks +
+					       view->placement.rank[unit]]);
 }
 
 /* Rows of the owner's EP group for a unit, at the owner's TP place: where they
@@ -94,8 +94,8 @@ static uint32_t group_start(const struct owner *owner, int32_t unit)
 	bool rank_order = exchange->accepted.config.tp_rank_order;
 	int64_t own = route_group_offset(route->total, units, unit, rank_order,
 		owner->tp, exchange->tp_rank);
-	int64_t theirs = route_group_offset(route->total, units, unit,
-		rank_order, owner->tp, owner->tp);
+	int64_t theirs = route_group_offset(
+		route->total, units, unit, rank_order, owner->tp, owner->tp);
 
 	return (uint32_t)(route->start[owner->tp * units + unit] -
 			  route->next[unit] - own + theirs);
@@ -113,16 +113,17 @@ static void begin_owner(struct owner *owner, int32_t index)
 	owner->member = view->members[index];
 	owner->tp = index / view->num_ranks;
 	landing = exchange->landing_kept[owner->member];
-	owner->places = (const volatile int32_t *)(void
-			*)(exchange_share(exchange, owner->step,
-				   owner->member) +
-			   exchange->share.places);
+	owner->places =
+		(const volatile int32_t *)(void *)(exchange_share(exchange,
+							   owner->step,
+							   owner->member) +
+						   exchange->share.places);
 	owner->weights = NULL;
 	if (exchange_note(exchange, owner->member, owner->step)->given &
 		GIVEN_WEIGHTS)
-		owner->weights = exchange_own(exchange,
-			layout_told_landed(exchange_layout(exchange), shape,
-				landing, owner->step->slot));
+		owner->weights = exchange_own(
+			exchange, layout_told_landed(exchange_layout(exchange),
+					  shape, landing, owner->step->slot));
 	for (int32_t u = 0; u < view->placement.num_units; u++) {
 		uint32_t first;
 
@@ -171,8 +172,8 @@ static void list_terms(
 }
 
 /* out[hidden] becomes their sum. */
-static void add_up(const struct owner *owner, const struct terms_here *here,
-	float *out)
+static void add_up(
+	const struct owner *owner, const struct terms_here *here, float *out)
 {
 	const struct shunt_exchange_config *config =
 		&owner->exchange->accepted.config;
@@ -207,8 +208,7 @@ static float *next_partial(struct owner *owner)
 		span_flush(exchange);
 	return exchange_own(exchange,
 		exchange_layout(exchange)->partial_off +
-			row *
-				(uint64_t)exchange_shape(exchange)->back_bytes);
+			row * (uint64_t)exchange_shape(exchange)->back_bytes);
 }
 
 static void send_sum(struct owner *owner, int64_t token)
@@ -260,8 +260,8 @@ void host_sums_send(struct shunt_exchange *exchange, struct step *step)
 
 /* The lowest host above `host`, but this rank's, that has a row of the token;
  * *first is the place of its first one. num_hosts: there is none. */
-static int32_t next_host(const struct terms *terms, int64_t token, int32_t host,
-	int64_t *first)
+static int32_t next_host(
+	const struct terms *terms, int64_t token, int32_t host, int64_t *first)
 {
 	const struct shunt_exchange *exchange = terms->exchange;
 	const struct shape *shape = exchange_shape(exchange);

@@ -235,11 +235,11 @@ static void reduce_expert(
 
 		/* Those of another host came in the order that they have
 		 * here. */
-		int32_t order = exchange_is_far(exchange,
-					view->members[p * view->num_ranks +
-						      view->rank])
-					? exchange->tp_rank
-					: p;
+		int32_t order =
+			exchange_is_far(exchange,
+				view->members[p * view->num_ranks + view->rank])
+				? exchange->tp_rank
+				: p;
 
 		scratch->tp_rows[p] =
 			place->base +

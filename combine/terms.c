@@ -42,10 +42,10 @@ static bool is_summed_there(const struct terms *terms, int32_t rank)
 	const struct view *view = terms->step->view;
 
 	return terms->sums_by_host &&
-	       exchange_is_far(terms->exchange,
-		       view->members[terms->exchange->tp_rank *
-					     view->num_ranks +
-				     rank]);
+	       exchange_is_far(
+		       terms->exchange, view->members[terms->exchange->tp_rank *
+							      view->num_ranks +
+						      rank]);
 }
 
 /* The row of a MoE or shared expert. */

@@ -32,7 +32,7 @@ struct terms {
 	int64_t shared_x_bytes;
 	int64_t num_places; /* a token has; terms_get() takes 0 .. this - 1 */
 	bool sums_by_host;
-	int64_t rows_read;  /* of experts, so far */
+	int64_t rows_read; /* of experts, so far */
 };
 
 /* Where the experts' rows lie is known: step->row_places is filled. */

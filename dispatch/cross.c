@@ -39,9 +39,9 @@ static bool unit_is_there(
 					       view->placement.rank[unit]];
 
 		if (member == target->member ||
-			(shape->rows_by_host && hosts_share(shape->hosts,
-							member,
-							target->member)))
+			(shape->rows_by_host &&
+				hosts_share(
+					shape->hosts, member, target->member)))
 			return true;
 	}
 	return false;
@@ -123,8 +123,7 @@ static void send_offer(struct cross *cross, const struct target *target)
 			tokens * shape->topk * 4);
 	if (shape->format.has_row_scale)
 		put_part(cross, target, share->row_scales, rows * 4);
-	put_part(cross, target, share->scales,
-		rows * shape_scale_bytes(shape));
+	put_part(cross, target, share->scales, rows * shape_scale_bytes(shape));
 }
 
 /* ---- targets ------------------------------------------------------------- */

@@ -57,9 +57,8 @@ static void fetch_beside(const struct fetch *fetch, int64_t token, int64_t k,
 	const struct shape *shape = exchange_shape(fetch->exchange);
 	int64_t scale_bytes = shape_scale_bytes(shape);
 	const struct share *share = &fetch->share;
-	bool has_scales = scale_bytes > 0 &&
-			  (fetch->exchange->quantize ||
-				  fetch->step->has_x_scales);
+	bool has_scales = scale_bytes > 0 && (fetch->exchange->quantize ||
+						     fetch->step->has_x_scales);
 	struct beside beside = {
 		.source = fetch->source,
 		.token = (int32_t)token,
@@ -164,10 +163,10 @@ static void find_ends(struct fetch *fetch, int32_t index)
 	const struct view *view = step->view;
 	const int32_t *mine = own_units(step);
 	int64_t num_units = num_own_units(step);
-	const int32_t *rows = step->route->blocks +
-			      index / view->num_ranks * num_units *
-				      view->num_ranks +
-			      index % view->num_ranks;
+	const int32_t *rows =
+		step->route->blocks +
+		index / view->num_ranks * num_units * view->num_ranks +
+		index % view->num_ranks;
 
 	for (int64_t l = 0; l < num_units; l++)
 		fetch->end[mine[l]] += (uint32_t)rows[l * view->num_ranks];
@@ -193,8 +192,7 @@ static bool source_is_whole(const struct fetch *fetch, int32_t index)
 	int32_t member = fetch->step->view->members[index];
 	char name[48];
 
-	for (int64_t l = 0; fetch->end && l < num_own_units(fetch->step);
-		l++) {
+	for (int64_t l = 0; fetch->end && l < num_own_units(fetch->step); l++) {
 		if (fetch->next[mine[l]] == fetch->end[mine[l]])
 			continue;
 		step_fail(fetch->step, SHUNT_PEER_FAULT, member,
@@ -253,7 +251,8 @@ bool fetch_rows(struct shunt_exchange *exchange, struct step *step)
 
 	begin_units(&fetch);
 	for (int32_t order = 0; order < shape->tp_size; order++) {
-		int32_t tp = route_group_at(order, exchange->tp_rank, rank_order);
+		int32_t tp =
+			route_group_at(order, exchange->tp_rank, rank_order);
 
 		for (int32_t s = 0; s < step->view->num_ranks && whole; s++)
 			whole = fetch_source(

@@ -179,11 +179,10 @@ static void number_home_rows(
 
 		if (unit < 0)
 			continue;
-		route->home_row[at] =
-			exchange_is_far(exchange,
-				own[view->placement.rank[unit]])
-				? (int32_t)at
-				: route->row[at];
+		route->home_row[at] = exchange_is_far(exchange,
+					      own[view->placement.rank[unit]])
+					      ? (int32_t)at
+					      : route->row[at];
 	}
 }
 

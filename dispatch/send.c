@@ -54,8 +54,8 @@ static uint8_t *target_place(
 /* Where a row lies that receivers come for. */
 static uint8_t *kept_place(const struct sender *sender, int64_t index)
 {
-	return exchange_share(sender->exchange, sender->step,
-		       sender->exchange->rank) +
+	return exchange_share(
+		       sender->exchange, sender->step, sender->exchange->rank) +
 	       index * sender->shape->format.row_bytes;
 }
 

@@ -60,7 +60,8 @@ static void a_changed_hello_of_the_own_rank_is_a_fault(void **state)
 	(void)state;
 	assert_int_equal(
 		segment_create(SEGMENT_PRIVATE, RESERVE, &segment), SHUNT_OK);
-	assert_int_equal(attach_here(segment, 0, &hello, &attachment), SHUNT_OK);
+	assert_int_equal(
+		attach_here(segment, 0, &hello, &attachment), SHUNT_OK);
 	hello.pid++;
 	assert_int_equal(attach_all_here(attachment, 1, &hello, secret,
 				 clock_deadline(LONG_NS), &peer),
@@ -86,8 +87,8 @@ static void a_thousand_thread_ranks_need_no_descriptor(void **state)
 		assert_int_equal(segment_create(SEGMENT_PRIVATE,
 					 UINT64_C(1) << 20, &segments[r]),
 			SHUNT_OK);
-		assert_int_equal(
-			attach_here(segments[r], r, &hellos[r], &attachments[r]),
+		assert_int_equal(attach_here(segments[r], r, &hellos[r],
+					 &attachments[r]),
 			SHUNT_OK);
 	}
 	for (int r = 0; r < NUM_ATTACH; r++)
@@ -125,8 +126,8 @@ static void a_thread_rank_that_left_is_lost(void **state)
 		assert_int_equal(
 			segment_create(SEGMENT_PRIVATE, RESERVE, &segments[r]),
 			SHUNT_OK);
-		assert_int_equal(
-			attach_here(segments[r], r, &hellos[r], &attachments[r]),
+		assert_int_equal(attach_here(segments[r], r, &hellos[r],
+					 &attachments[r]),
 			SHUNT_OK);
 	}
 	attach_abandon(attachments[1]);
@@ -162,8 +163,8 @@ static int attend(void *context)
 	CHILD_CHECK(
 		segment_create(SEGMENT_SHARED, RESERVE, &segment) == SHUNT_OK);
 	CHILD_CHECK(life_begin(segment) == SHUNT_OK);
-	CHILD_CHECK(attach_here(segment, rank, &hall->hellos[rank], &attachment) ==
-		    SHUNT_OK);
+	CHILD_CHECK(attach_here(segment, rank, &hall->hellos[rank],
+			    &attachment) == SHUNT_OK);
 	atomic_fetch_add(&hall->num_started, 1);
 	while (atomic_load(&hall->num_started) < NUM_PROCESSES)
 		usleep(100);

@@ -45,8 +45,8 @@ enum shunt_status bootstrap_meet(const struct bootstrap *bootstrap,
 	return tcp_meet(&meeting, &tcp_own_version);
 }
 
-void bootstrap_own_address(const struct bootstrap *bootstrap,
-	char text[BOOTSTRAP_ADDRESS_BYTES])
+void bootstrap_own_address(
+	const struct bootstrap *bootstrap, char text[BOOTSTRAP_ADDRESS_BYTES])
 {
 	struct net_addresses found = {0};
 
@@ -55,8 +55,8 @@ void bootstrap_own_address(const struct bootstrap *bootstrap,
 		net_resolve(bootstrap->address, bootstrap->port, &found))
 		return;
 	for (int i = 0; i < found.num; i++)
-		if (net_own_address(&found.list[i], text,
-			    BOOTSTRAP_ADDRESS_BYTES))
+		if (net_own_address(
+			    &found.list[i], text, BOOTSTRAP_ADDRESS_BYTES))
 			return;
 	text[0] = '\0';
 }

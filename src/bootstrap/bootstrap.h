@@ -52,8 +52,8 @@ enum shunt_status bootstrap_resolve(
  * routes of this moment, nothing is sent. "" if there is none, as with threads.
  */
 #define BOOTSTRAP_ADDRESS_BYTES 64
-void bootstrap_own_address(const struct bootstrap *bootstrap,
-	char text[BOOTSTRAP_ADDRESS_BYTES]);
+void bootstrap_own_address(
+	const struct bootstrap *bootstrap, char text[BOOTSTRAP_ADDRESS_BYTES]);
 
 /*
  * Meets the other ranks: sends `blob` (blob_bytes 1 .. BOOTSTRAP_MAX_BLOB, the

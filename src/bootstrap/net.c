@@ -187,8 +187,8 @@ bool net_own_address(
 	/* Of a datagram socket this only asks for the route. */
 	found = connect(fd, (const struct sockaddr *)&address->storage,
 			address->bytes) == 0 &&
-		getsockname(fd, (struct sockaddr *)&own.storage,
-			&own.bytes) == 0 &&
+		getsockname(fd, (struct sockaddr *)&own.storage, &own.bytes) ==
+			0 &&
 		getnameinfo((struct sockaddr *)&own.storage, own.bytes, text,
 			(socklen_t)text_bytes, NULL, 0, NI_NUMERICHOST) == 0;
 	close(fd);

@@ -15,6 +15,10 @@ uint64_t tables_bytes(const struct shape *shape, const struct layout *layout);
 enum shunt_status tables_init(struct shunt_exchange *exchange);
 void tables_fini(struct shunt_exchange *exchange);
 
+/* Can there be layouts for all ranks, as far as they are known? Of all, since
+ * creation refuses for any of them. Errors: INVALID. */
+enum shunt_status layouts_check(const struct accepted *accepted);
+
 /* Layouts of all members. Errors: INVALID, NO_MEMORY. */
 enum shunt_status layouts_init(
 	const struct accepted *accepted, int32_t rank, struct layout **layouts);

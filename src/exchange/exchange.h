@@ -180,9 +180,9 @@ struct shunt_exchange {
 	struct accepted accepted;
 	struct layout *layouts; /* [members] */
 	struct layout_share share;
-	uint64_t *window_off;   /* [members]: in each rank's segment */
-	uint8_t **windows;      /* [members]: mapped; NULL on another host */
-	struct view whole;      /* all ranks */
+	uint64_t *window_off; /* [members]: in each rank's segment */
+	uint8_t **windows;    /* [members]: mapped; NULL on another host */
+	struct view whole;    /* all ranks */
 	/* elastic: the ranks that the last table has left, and by EP rank who
 	 * was left out before. */
 	struct view present;

@@ -16,8 +16,8 @@ static enum shunt_status hosts_alloc(struct hosts *hosts, int32_t num_members)
 	};
 	if (hosts->host && hosts->number && hosts->size)
 		return SHUNT_OK;
-	return error_set(SHUNT_NO_MEMORY,
-		"no memory for the hosts of %d ranks", num_members);
+	return error_set(SHUNT_NO_MEMORY, "no memory for the hosts of %d ranks",
+		num_members);
 }
 
 void hosts_fini(struct hosts *hosts)

@@ -15,9 +15,9 @@ struct shunt_group;
 struct hosts {
 	int32_t num_hosts;
 	int32_t num_members;
-	int32_t *host; /* [num_members] */
+	int32_t *host;   /* [num_members] */
 	int32_t *number; /* [num_members]: among the members of its host */
-	int32_t *size; /* [num_hosts]: members of it */
+	int32_t *size;   /* [num_hosts]: members of it */
 };
 
 /* Of the members of a group. Owes hosts_fini(), also on error. Errors:

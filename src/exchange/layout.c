@@ -173,8 +173,8 @@ struct layout_share layout_share(const struct shape *shape)
 	if (rows_may_vary(shape))
 		share.num_rows *= (uint64_t)shape->num_sends;
 	scaled = offered ? share.num_rows : 0;
-	place_array(&cursor, share.num_rows, (uint64_t)shape->format.row_bytes,
-		1);
+	place_array(
+		&cursor, share.num_rows, (uint64_t)shape->format.row_bytes, 1);
 	share.places = place_array(
 		&cursor, offered * (uint64_t)shape->num_sends, 4, LINE_BYTES);
 	share.weights =
@@ -232,11 +232,10 @@ static void place_shares(
 	layout->share_stride = layout_share(shape).bytes;
 	layout->share_stride = (layout->share_stride + PAGE_BYTES - 1) /
 			       PAGE_BYTES * PAGE_BYTES;
-	layout->share_off = place_array(cursor, layout->share_slots,
+	layout->share_off = place_array(
+		cursor, layout->share_slots, layout->share_stride, PAGE_BYTES);
+	layout->landed_off = place_array(cursor, landings * layout->share_slots,
 		layout->share_stride, PAGE_BYTES);
-	layout->landed_off = place_array(cursor,
-		landings * layout->share_slots, layout->share_stride,
-		PAGE_BYTES);
 }
 
 /* ---- other hosts ---------------------------------------------------------- */
@@ -251,8 +250,8 @@ static void place_far(
 
 	if (!shape->hosts)
 		return;
-	layout->far_head_off = place_array(
-		cursor, heads, layout->head_stride, LINE_BYTES);
+	layout->far_head_off =
+		place_array(cursor, heads, layout->head_stride, LINE_BYTES);
 	layout->far_note_off = place_array(
 		cursor, heads, sizeof(struct step_head), LINE_BYTES);
 	if (!shape->sums_by_host)
@@ -261,10 +260,10 @@ static void place_far(
 			      (uint64_t)shape->topk * sizeof(float);
 	layout->told_off =
 		place_array(cursor, depth, layout->told_stride, LINE_BYTES);
-	layout->told_landed_off = place_array(cursor, landings * depth,
-		layout->told_stride, LINE_BYTES);
-	layout->partial_off = place_array(cursor, PARTIAL_ROWS,
-		(uint64_t)shape->back_bytes, PAGE_BYTES);
+	layout->told_landed_off = place_array(
+		cursor, landings * depth, layout->told_stride, LINE_BYTES);
+	layout->partial_off = place_array(
+		cursor, PARTIAL_ROWS, (uint64_t)shape->back_bytes, PAGE_BYTES);
 }
 
 /* ---- slots ---------------------------------------------------------------- */

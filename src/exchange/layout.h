@@ -55,13 +55,13 @@
 #include "exchange/shape.h"
 
 enum phase {
-	PHASE_COUNTS,  /* head and counts of the step can be read */
-	PHASE_LANDED,  /* rows by host: what landed here can be read */
-	PHASE_ROWS,    /* the rows to this rank are written, or it has fetched */
+	PHASE_COUNTS, /* head and counts of the step can be read */
+	PHASE_LANDED, /* rows by host: what landed here can be read */
+	PHASE_ROWS,   /* the rows to this rank are written, or it has fetched */
 	PHASE_RESULTS, /* note and results of the step can be read */
 	PHASE_TRAVEL,  /* with TP: the reduced rows can be read */
-	PHASE_SUMS,    /* sums by host: those of this rank's tokens are written */
-	PHASE_READ,    /* y that lies in the caller's memory has been read */
+	PHASE_SUMS, /* sums by host: those of this rank's tokens are written */
+	PHASE_READ, /* y that lies in the caller's memory has been read */
 	NUM_PHASES
 };
 
@@ -208,10 +208,9 @@ static inline uint64_t layout_own_share(
 static inline uint64_t layout_landed_share(
 	const struct layout *layout, int32_t landing, uint64_t epoch)
 {
-	return layout->landed_off +
-	       ((uint64_t)landing * layout->share_slots +
-		       epoch % layout->share_slots) *
-		       layout->share_stride;
+	return layout->landed_off + ((uint64_t)landing * layout->share_slots +
+					    epoch % layout->share_slots) *
+					    layout->share_stride;
 }
 
 static inline uint64_t layout_told(const struct layout *layout, int64_t slot)

@@ -154,10 +154,9 @@ void shape_spread(struct shape *shape,
 	shape->offer_tokens = shape->max_tokens;
 	shape->tp_spans = tp_spans(shape, hosts);
 	algorithm_choose(shape, config);
-	shape->back_bytes = shape->travel_bytes ? shape->travel_bytes
-						: shape->result_bytes;
+	shape->back_bytes =
+		shape->travel_bytes ? shape->travel_bytes : shape->result_bytes;
 	if (shape->sums_by_host)
 		shape->back_bytes =
-			(shape->hidden * (int64_t)sizeof(float) + 63) / 64 *
-			64;
+			(shape->hidden * (int64_t)sizeof(float) + 63) / 64 * 64;
 }

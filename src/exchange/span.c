@@ -8,8 +8,7 @@ uint8_t *exchange_share(const struct shunt_exchange *exchange,
 	const struct layout *layout = &exchange->layouts[keeper];
 
 	return exchange->windows[keeper] +
-	       (keeper == rank
-			       ? layout_own_share(layout, step->epoch)
+	       (keeper == rank ? layout_own_share(layout, step->epoch)
 			       : layout_landed_share(layout,
 					 exchange->landing_kept[rank],
 					 step->epoch));
@@ -27,8 +26,8 @@ static void count(
 		     : &now->combine_wire_requests);
 }
 
-void span_put(struct shunt_exchange *exchange, enum phase phase,
-	int32_t member, uint64_t to, const void *bytes, uint64_t num_bytes)
+void span_put(struct shunt_exchange *exchange, enum phase phase, int32_t member,
+	uint64_t to, const void *bytes, uint64_t num_bytes)
 {
 	if (num_bytes == 0)
 		return;

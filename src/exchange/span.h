@@ -11,8 +11,8 @@
 /* Puts bytes of this rank's segment to an offset of a member's window. They can
  * be read there behind the next signal to that member. `phase` says what they are
  * part of, for the statistics. */
-void span_put(struct shunt_exchange *exchange, enum phase phase,
-	int32_t member, uint64_t to, const void *bytes, uint64_t num_bytes);
+void span_put(struct shunt_exchange *exchange, enum phase phase, int32_t member,
+	uint64_t to, const void *bytes, uint64_t num_bytes);
 
 /*
  * The signal of a phase to a member of another host: adds to its line, and

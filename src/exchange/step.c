@@ -18,8 +18,8 @@
 /* ---- signals ---------------------------------------------------------- */
 
 /* Some phases are between members of one host, or of different ones. */
-static bool phase_is_between(const struct shunt_exchange *exchange,
-	enum phase phase, int32_t rank)
+static bool phase_is_between(
+	const struct shunt_exchange *exchange, enum phase phase, int32_t rank)
 {
 	switch (phase) {
 	case PHASE_LANDED:

@@ -133,12 +133,12 @@ static void carve_rest(struct carver *carver, const struct shape *shape,
 	exchange->counters.expert_rows_base =
 		carve(carver, num_local, sizeof(int64_t));
 	exchange->left_out = carve(carver, shape->num_ranks, 1);
-	exchange->landing_kept = carve(carver,
-		shape->hosts ? shape->num_members : 0,
-		sizeof(*exchange->landing_kept));
-	exchange->landing_there = carve(carver,
-		shape->hosts ? shape->num_members : 0,
-		sizeof(*exchange->landing_there));
+	exchange->landing_kept =
+		carve(carver, shape->hosts ? shape->num_members : 0,
+			sizeof(*exchange->landing_kept));
+	exchange->landing_there =
+		carve(carver, shape->hosts ? shape->num_members : 0,
+			sizeof(*exchange->landing_there));
 	exchange->blank_row = carve(carver,
 		shape->layout == SHUNT_LAYOUT_INDEXED ? shape->format.row_bytes
 						      : 0,
@@ -203,8 +203,8 @@ static void find_landings(struct shunt_exchange *exchange)
 		int32_t keeper = me;
 
 		if (by_keeper && !hosts_share(shape->hosts, m, me))
-			keeper = view_rail(&exchange->whole, m,
-				shape->hosts->host[me]);
+			keeper = view_rail(
+				&exchange->whole, m, shape->hosts->host[me]);
 		exchange->landing_kept[m] = layout_landing(shape, keeper, m);
 		exchange->landing_there[m] = layout_landing(shape, m, me);
 	}
@@ -266,7 +266,8 @@ enum shunt_status layouts_init(
 			"rank %d: no memory for %d layouts", rank, num_members);
 	for (int32_t m = 0; m < num_members && !status; m++)
 		status = layout_init(&layouts[m], &accepted->shape,
-			placement_num_local(&accepted->placement, m % num_ranks),
+			placement_num_local(
+				&accepted->placement, m % num_ranks),
 			m);
 	if (status != SHUNT_OK) {
 		free(layouts);

@@ -23,11 +23,11 @@ struct view {
 	/* Where ranks are on several hosts: the members by host, those of host h
 	 * from host_first[h] on; and by member of the exchange its number among
 	 * those of its host, -1 if it is left out. */
-	int32_t num_hosts;   /* 0: all are on one host */
-	int32_t num_all;     /* members of the exchange */
-	int32_t *by_host;    /* [num_members] */
-	int32_t *host_first; /* [num_hosts + 1] */
-	int32_t *number;     /* [members] */
+	int32_t num_hosts;          /* 0: all are on one host */
+	int32_t num_all;            /* members of the exchange */
+	int32_t *by_host;           /* [num_members] */
+	int32_t *host_first;        /* [num_hosts + 1] */
+	int32_t *number;            /* [members] */
 	struct placement placement; /* of units over the ranks of the view */
 };
 

@@ -61,12 +61,12 @@ static enum shunt_status gather_wait(
 static const struct post *post_of(const struct shunt_group *group, int32_t r)
 {
 	uint64_t n = group->num_gathers;
-	const uint8_t *mine =
-		(const uint8_t *)region_of(group, group->rank);
+	const uint8_t *mine = (const uint8_t *)region_of(group, group->rank);
 
 	if (group->peers[r]->is_far)
 		return (const struct post *)(const void *)(mine +
-			sent_off(group->size, r, n));
+							   sent_off(group->size,
+								   r, n));
 	return &region_of(group, r)->post[n & 1];
 }
 

@@ -14,8 +14,8 @@ struct number {
 	int32_t bias, least, most, unset;
 };
 
-#define AT(config, far)                                      \
-	offsetof(struct shunt_world_config, config),         \
+#define AT(config, far)                              \
+	offsetof(struct shunt_world_config, config), \
 		offsetof(struct far_config, far)
 
 static const struct number numbers[] = {
@@ -67,9 +67,8 @@ static enum shunt_status number_of_variable(
 static enum shunt_status number_read(const struct shunt_world_config *config,
 	const struct number *number, int32_t rank, struct far_config *far)
 {
-	int32_t given =
-		*(const int32_t *)(const void *)((const char *)config +
-						 number->config_at);
+	int32_t given = *(const int32_t *)(const void *)((const char *)config +
+							 number->config_at);
 	int32_t *value = (int32_t *)(void *)((char *)far + number->far_at);
 
 	if (given == 0)

@@ -121,8 +121,7 @@ static enum shunt_status world_open_far(struct shunt_world *world,
 		.rank = world->rank,
 		.host_text = host_text(config),
 	};
-	enum shunt_status status =
-		rdma_config_read(config, world->rank, &far);
+	enum shunt_status status = rdma_config_read(config, world->rank, &far);
 
 	if (status != SHUNT_OK)
 		return status;

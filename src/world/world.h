@@ -27,8 +27,8 @@ struct shunt_world {
 	struct segment *segment;
 	struct control *control;
 	struct heap *heap;
-	struct peer **peers;       /* [num_ranks], the own one included */
-	struct far *far;           /* towards other hosts; NULL: there are none */
+	struct peer **peers; /* [num_ranks], the own one included */
+	struct far *far;     /* towards other hosts; NULL: there are none */
 	struct shunt_group *group; /* all ranks, in order */
 	int64_t spin_ns; /* how long a wait spins before it yields and sleeps */
 

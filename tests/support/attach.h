@@ -19,8 +19,8 @@ static inline enum shunt_status attach_all_here(struct attachment *attachment,
 {
 	struct far *far = NULL;
 
-	return attach_finish(attachment, num_ranks, hellos, secret, deadline,
-		peers, &far);
+	return attach_finish(
+		attachment, num_ranks, hellos, secret, deadline, peers, &far);
 }
 
 #endif
