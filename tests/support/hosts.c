@@ -71,10 +71,10 @@ static int devices_per_host(const struct ranks_plan *plan)
 }
 
 static void fill_device(const struct ranks_plan *plan, int number,
-	char name[16], char address[16], struct fake_device_config *device)
+	char name[24], char address[24], struct fake_device_config *device)
 {
-	snprintf(name, 16, "fake%d", number);
-	snprintf(address, 16, "10.0.0.%d", number + 1);
+	snprintf(name, 24, "fake%d", number);
+	snprintf(address, 24, "10.0.0.%d", number + 1);
 	device->name = name;
 	device->address = address;
 	device->host = number / devices_per_host(plan);
@@ -90,7 +90,7 @@ static void fill_device(const struct ranks_plan *plan, int number,
 
 void hosts_start(const struct ranks_plan *plan)
 {
-	char names[FAKE_MAX_DEVICES][16], addresses[FAKE_MAX_DEVICES][16];
+	char names[FAKE_MAX_DEVICES][24], addresses[FAKE_MAX_DEVICES][24];
 	const char *list[FAKE_MAX_DEVICES];
 	struct fake_config config = {.policy = FAKE_RANDOM, .seed = 20250101};
 

@@ -49,7 +49,7 @@ struct seat {
 	const int32_t *hosts;             /* ranks_plan's */
 	int32_t host;                     /* by ranks_plan.hosts, or 0 */
 	struct shunt_world_config config; /* how it joins the job */
-	char host_id[16], rdma[64];       /* that the config names */
+	char host_id[24], rdma[64];       /* that the config names */
 	struct shunt_world *world;        /* NULL with ranks_plan.no_world */
 	const void *context;
 	/* The same memory in all ranks and in the parent; ranks_plan's. */
