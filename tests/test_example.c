@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "support/ranks.h"
+#include "support/ways.h"
 
 #define NUM_RANKS 4
 #define TOKENS    2
@@ -133,7 +134,8 @@ static void run_experts(
 	}
 }
 
-static void run_example(struct seat *seat, bool prefix)
+static void run_example(
+	struct seat *seat, enum shunt_algorithm algorithm, bool prefix)
 {
 	const struct expected *expected = &example[seat->rank];
 	static const float weights[TOKENS * TOPK] = {0.5f, 2, 4, 0.25f};
@@ -147,6 +149,7 @@ static void run_example(struct seat *seat, bool prefix)
 	struct shunt_handle handle;
 	float sum[TOKENS], due;
 
+	config.algorithm = algorithm;
 	SEAT_OK(seat,
 		shunt_exchange_create(seat->world, NULL, &config, &exchange));
 	args.x = x;
@@ -175,14 +178,27 @@ static void run_example(struct seat *seat, bool prefix)
 
 static void run_both(struct seat *seat)
 {
-	run_example(seat, false);
-	run_example(seat, true);
+	run_example(seat, SHUNT_ALGORITHM_AUTO, false);
+	run_example(seat, SHUNT_ALGORITHM_AUTO, true);
 }
 
 static void worked_example_comes_out_as_printed(void **state)
 {
 	(void)state;
 	ranks_run_both(NUM_RANKS, run_both, NULL);
+}
+
+/* All sums are of small numbers, and so the same in any order. */
+static void run_over_hosts(struct seat *seat)
+{
+	run_example(seat, way_of(seat)->algorithm, false);
+	run_example(seat, way_of(seat)->algorithm, true);
+}
+
+static void worked_example_comes_out_over_hosts_too(void **state)
+{
+	(void)state;
+	ways_run("0011 0101 0110 0111 0123", run_over_hosts, NULL);
 }
 
 /* ---- weights that are not read ---------------------------------------- */
@@ -253,6 +269,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(worked_example_comes_out_as_printed),
+		cmocka_unit_test(worked_example_comes_out_over_hosts_too),
 		cmocka_unit_test(
 			nan_weights_of_choices_without_a_part_are_never_read),
 	};

@@ -405,6 +405,11 @@ static void expect_metrics(struct seat *seat, const struct metrics *metrics,
 		{"combine_inf_elements", stats->combine_inf_elements},
 		{"dispatch_bytes", stats->dispatch_bytes},
 		{"combine_bytes", stats->combine_bytes},
+		{"dispatch_wire_bytes", stats->dispatch_wire_bytes},
+		{"dispatch_wire_requests", stats->dispatch_wire_requests},
+		{"combine_wire_bytes", stats->combine_wire_bytes},
+		{"combine_wire_requests", stats->combine_wire_requests},
+		{"ideal_wire_bytes", stats->ideal_wire_bytes},
 	};
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(*counters); i++)
@@ -415,7 +420,7 @@ static void expect_metrics(struct seat *seat, const struct metrics *metrics,
 	seconds_are(
 		seat, metrics, "combine_wait_seconds", stats->combine_wait_ns);
 	SEAT_CHECK(
-		seat, metrics->count == 15 + 2, "%d samples", metrics->count);
+		seat, metrics->count == 20 + 2, "%d samples", metrics->count);
 }
 
 static void text_of(struct plain *plain, char *text, size_t size)

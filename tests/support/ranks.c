@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "support/board.h"
+#include "support/hosts.h"
 #include "support/leftovers.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -107,6 +108,7 @@ static void sit(struct run *run, int32_t rank)
 		return;
 	}
 	take_seat(seat, run, rank);
+	hosts_take(run->plan, seat);
 	if (setjmp(seat->escape) == 0) {
 		if (!run->plan->no_world)
 			seat->world = seat_join(seat);
@@ -162,6 +164,23 @@ static _Noreturn void leave(const struct run *run, int32_t first, int32_t count)
 	exit(0);
 }
 
+static void run_ranks(struct run *run, int32_t first, int32_t count)
+{
+	const char *wrong;
+
+	hosts_start(run->plan);
+	if (count == 1)
+		sit(run, first);
+	else
+		run_threads(run, first, count);
+	/* A failed rank leaves things behind. */
+	if (board_first_failure(run->board) >= 0)
+		return;
+	wrong = hosts_finish(run->plan);
+	if (wrong != NULL)
+		board_fail(run->board, first, wrong);
+}
+
 static _Noreturn void run_child(struct run *run, int32_t child)
 {
 	int32_t first = child * run->ranks_per_child;
@@ -172,10 +191,7 @@ static _Noreturn void run_child(struct run *run, int32_t child)
 		count = run->ranks_per_child;
 	for (int32_t r = first; r < first + count; r++)
 		atomic_store(&run->board->ranks[r].pid, getpid());
-	if (count == 1)
-		sit(run, first);
-	else
-		run_threads(run, first, count);
+	run_ranks(run, first, count);
 	leave(run, first, count);
 }
 

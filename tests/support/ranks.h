@@ -30,13 +30,26 @@ enum ranks_launch {
 	RANKS_NUM_LAUNCHES
 };
 
+/* What is between hosts; see hosts.h. With real devices only what a world can
+ * be told of it. */
+enum ranks_wire {
+	RANKS_ROCE,
+	RANKS_IWARP,   /* no immediates */
+	RANKS_STRIPED, /* two devices a host, three lanes */
+	RANKS_NARROW,  /* queues of 4, nothing inline, bytes in any order */
+	RANKS_NUM_WIRES
+};
+
 struct board;
 
 /* What a rank's function knows about itself. */
 struct seat {
 	int32_t rank, num_ranks;
 	enum ranks_launch launch;
+	const int32_t *hosts;             /* ranks_plan's */
+	int32_t host;                     /* by ranks_plan.hosts, or 0 */
 	struct shunt_world_config config; /* how it joins the job */
+	char host_id[24], rdma[64];       /* that the config names */
 	struct shunt_world *world;        /* NULL with ranks_plan.no_world */
 	const void *context;
 	/* The same memory in all ranks and in the parent; ranks_plan's. */
@@ -59,6 +72,10 @@ struct ranks_plan {
 	uint64_t may_die;       /* bit r: rank r may be killed by a signal */
 	uint64_t absent;        /* bit r: rank r is not started */
 	uint64_t segment_bytes; /* for the world; 0: its default */
+	/* (num_ranks): the host of each rank, from 0 on; NULL: all are on one.
+	 * Only where hosts_can(). */
+	const int32_t *hosts;
+	enum ranks_wire wire;
 };
 
 /*

@@ -13,6 +13,8 @@ void stand_init(struct stand *stand, struct seat *seat,
 	reference_place_experts(config, seat->num_ranks, stand->expert_rank);
 	SEAT_OK(seat, shunt_exchange_create(
 			      seat->world, NULL, config, &stand->exchange));
+	stand->info = (struct shunt_exchange_info)SHUNT_EXCHANGE_INFO_INIT;
+	SEAT_OK(seat, shunt_exchange_info_get(stand->exchange, &stand->info));
 }
 
 void stand_fini(struct stand *stand)
@@ -29,6 +31,8 @@ struct trial_rule stand_rule(struct stand *stand)
 		.num_ranks = stand->seat->num_ranks,
 		.config = &stand->config,
 		.expert_rank = stand->expert_rank,
+		.hosts = stand->seat->hosts,
+		.adds_partial_sums = stand->info.adds_partial_sums,
 		.weights_at_dispatch = true,
 		.plain = true,
 	};

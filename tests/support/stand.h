@@ -12,6 +12,7 @@ struct stand {
 	struct seat *seat;
 	struct shunt_exchange_config config;
 	struct shunt_exchange *exchange;
+	struct shunt_exchange_info info;
 	int32_t *expert_rank;
 	int64_t next_step;
 };

@@ -32,6 +32,7 @@ struct sweep_case {
 	int32_t num_tp, num_ranks;        /* P and W; seats = P * W */
 	int32_t members[SWEEP_MAX_SEATS]; /* by rank of the world */
 	bool shuffled;
+	int32_t num_hosts, hosts[SWEEP_MAX_SEATS]; /* by member */
 	struct shunt_exchange_config config;
 	int32_t *expert_rank; /* as the reference needs it */
 	/* Placement arrays of the config, or NULL. */
@@ -43,9 +44,10 @@ struct sweep_case {
 	int32_t tables[SWEEP_MAX_TABLES][4 + 2 * SWEEP_MAX_SEATS];
 };
 
-/* Makes case `number`; owes sweep_case_fini(). False if memory is out. */
+/* Makes case `number`, of ranks on these hosts (by rank of the world; NULL:
+ * one); owes sweep_case_fini(). False if memory is out. */
 bool sweep_case_init(struct sweep_case *sweep, uint64_t seed, int32_t num_seats,
-	int64_t number);
+	const int32_t *hosts, int64_t number);
 void sweep_case_fini(struct sweep_case *sweep);
 
 /* Says in words what the case is, for who looks into a failure. */
@@ -82,6 +84,7 @@ enum sweep_draw {
 	DRAW_BIG = 5000,
 	DRAW_TP,
 	DRAW_MEMBERS,
+	DRAW_HOSTS,
 	DRAW_SHARED,
 	DRAW_SPECIAL,
 	DRAW_HIDDEN,
@@ -133,5 +136,10 @@ bool sweep_chance(const struct sweep_case *sweep, enum sweep_draw what,
 
 /* sweep_table.c: the tables of an elastic case. */
 void sweep_draw_tables(struct sweep_case *sweep);
+
+/* sweep_hosts.c: who is on which host, and what the exchange says of it. */
+void sweep_draw_hosts(struct sweep_case *sweep, const int32_t *hosts);
+void sweep_check_info(struct seat *seat, const struct sweep_case *sweep,
+	const struct shunt_exchange_info *info);
 
 #endif

@@ -211,9 +211,10 @@ static void draw_habits(struct sweep_case *sweep)
 	config->distinct_experts = sweep_chance(sweep, DRAW_DISTINCT, 0, 30);
 	config->depth =
 		(int32_t)sweep_draw(sweep, DRAW_DEPTH, 0, 0, SWEEP_MAX_DEPTH);
-	config->algorithm = sweep_chance(sweep, DRAW_DEPTH, 1, 50)
-				    ? SHUNT_ALGORITHM_AUTO
-				    : SHUNT_ALGORITHM_FULLMESH;
+	config->algorithm = (enum shunt_algorithm)CHOOSE(sweep, DRAW_HOSTS,
+		SHUNT_ALGORITHM_AUTO, SHUNT_ALGORITHM_FULLMESH,
+		SHUNT_ALGORITHM_HIERARCHY, SHUNT_ALGORITHM_HIERARCHY);
+	config->exact_sums = sweep_chance(sweep, DRAW_HOSTS, 1, 30);
 	config->kept_routes = (int32_t)CHOOSE(sweep, DRAW_KEPT, 0, 1, 4, 16);
 	config->fetch_tokens = CHOOSE(sweep, DRAW_FETCH, 0, -1, -1, 3);
 	config->tp_rank_order =
@@ -300,7 +301,7 @@ static void draw_elastic(struct sweep_case *sweep)
 }
 
 bool sweep_case_init(struct sweep_case *sweep, uint64_t seed, int32_t num_seats,
-	int64_t number)
+	const int32_t *hosts, int64_t number)
 {
 	*sweep = (struct sweep_case){
 		.seed = seed,
@@ -311,6 +312,7 @@ bool sweep_case_init(struct sweep_case *sweep, uint64_t seed, int32_t num_seats,
 	sweep->num_groups =
 		sweep_draw(sweep, DRAW_GROUPS, 0, 1, SWEEP_MAX_GROUPS);
 	draw_ranks(sweep);
+	sweep_draw_hosts(sweep, hosts);
 	draw_shape(sweep);
 	draw_shared(sweep);
 	draw_special(sweep);

@@ -109,6 +109,7 @@ struct trial_rule sweep_rule(const struct sweep_case *sweep, int64_t step)
 		.config = &sweep->config,
 		.expert_rank = sweep->expert_rank,
 		.table = sweep_table(sweep, group),
+		.hosts = sweep->hosts,
 		.may_feed = flow == SWEEP_SPLIT || flow == SWEEP_BATCH ||
 			    flow == SWEEP_PIPELINE,
 	};
@@ -215,6 +216,15 @@ static void print_table(const struct sweep_case *sweep, int64_t group)
 	printf("\n");
 }
 
+static void print_hosts(const struct sweep_case *sweep)
+{
+	printf("algorithm %d exact_sums %d hosts", sweep->config.algorithm,
+		sweep->config.exact_sums);
+	for (int32_t m = 0; m < sweep->num_seats; m++)
+		printf(" %d", sweep->hosts[m]);
+	printf("\n");
+}
+
 void sweep_print(const struct sweep_case *sweep)
 {
 	printf("W %d P %d shuffled %d placement %s\n", sweep->num_ranks,
@@ -222,6 +232,7 @@ void sweep_print(const struct sweep_case *sweep)
 		sweep->full_map       ? "map"
 		: sweep->first_expert ? "ranges"
 				      : "even");
+	print_hosts(sweep);
 	print_config(&sweep->config);
 	for (int64_t group = 0; group < sweep->num_groups; group++) {
 		print_table(sweep, group);

@@ -18,6 +18,7 @@ struct group {
 	const struct sweep_case *sweep;
 	struct shunt_group *ep, *tp;
 	struct shunt_exchange *exchange;
+	bool adds_partial_sums;
 	int64_t number, count;
 	struct trial steps[SWEEP_MAX_DEPTH];
 	struct past past[SWEEP_MAX_STEPS];
@@ -203,6 +204,7 @@ static void make_step(struct group *group, int64_t i)
 	struct trial_rule rule = sweep_rule(group->sweep, step);
 	struct past *earlier = NULL;
 
+	rule.adds_partial_sums = group->adds_partial_sums;
 	back = sweep_cached_from(group->sweep, step);
 	if (back > 0)
 		earlier = &group->past[step - back];
@@ -318,27 +320,43 @@ static bool is_left_out(const struct group *group)
 	       table[4 + group->sweep->members[group->seat->rank]] < 0;
 }
 
+static void make_exchange(struct group *group)
+{
+	struct shunt_exchange_config config = group->sweep->config;
+	struct shunt_exchange_info info = SHUNT_EXCHANGE_INFO_INIT;
+	struct seat *seat = group->seat;
+
+	config.tp_group = group->tp;
+	SEAT_OK(seat, shunt_exchange_create(seat->world, group->ep, &config,
+			      &group->exchange));
+	SEAT_OK(seat, shunt_exchange_info_get(group->exchange, &info));
+	sweep_check_info(seat, group->sweep, &info);
+	group->adds_partial_sums = info.adds_partial_sums;
+	check_sizes(group);
+}
+
+static void run_steps(struct group *group)
+{
+	group->count = sweep_depth(group->sweep);
+	for (; group->number < group->sweep->num_groups; group->number++) {
+		/* Nobody is left out while it is still in a step. */
+		if (group->sweep->num_tables > 0)
+			seat_barrier(group->seat);
+		if (!is_left_out(group))
+			run_group(group);
+	}
+}
+
 void sweep_run(struct seat *seat, const struct sweep_case *sweep)
 {
 	struct group *group = calloc(1, sizeof(*group));
-	struct shunt_exchange_config config = sweep->config;
 
 	SEAT_CHECK(seat, group != NULL, "no memory");
 	group->seat = seat;
 	group->sweep = sweep;
 	make_groups(group);
-	config.tp_group = group->tp;
-	SEAT_OK(seat, shunt_exchange_create(seat->world, group->ep, &config,
-			      &group->exchange));
-	check_sizes(group);
-	group->count = sweep_depth(sweep);
-	for (; group->number < sweep->num_groups; group->number++) {
-		/* Nobody is left out while it is still in a step. */
-		if (sweep->num_tables > 0)
-			seat_barrier(seat);
-		if (!is_left_out(group))
-			run_group(group);
-	}
+	make_exchange(group);
+	run_steps(group);
 	shunt_exchange_destroy(group->exchange);
 	shunt_group_destroy(group->tp);
 	shunt_group_destroy(group->ep);

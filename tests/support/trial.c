@@ -226,7 +226,9 @@ void trial_create(
 			.num_ranks = rule->num_ranks,
 			.num_tp = rule->num_tp == 0 ? 1 : rule->num_tp,
 			.expert_rank = rule->expert_rank,
-			.table = rule->table},
+			.table = rule->table,
+			.hosts = rule->hosts,
+			.adds_partial_sums = rule->adds_partial_sums},
 	};
 	make_inputs(seat, step);
 	find_status(seat, step);

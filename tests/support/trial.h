@@ -40,6 +40,9 @@ struct trial_rule {
 	const struct shunt_exchange_config *config;
 	const int32_t *expert_rank; /* (E), see reference_place_experts() */
 	const int32_t *table;       /* elastic_info, or NULL */
+	/* By member: its host; NULL: all are on one. */
+	const int32_t *hosts;
+	bool adds_partial_sums; /* as the exchange's info tells */
 	/* Repeats the routing of the step with this number, whose rule was the
 	 * same but for `step`; the handle is the caller's to fill in. */
 	bool cached;
