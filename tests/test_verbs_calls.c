@@ -149,7 +149,9 @@ static void lives_with_each_call_failing(void **state)
 		if (!live(&config, 1, function, nth))
 			break;
 	}
-	if (nth == 1)
+	/* A queue pair is put into error by who sees the other leave first; if
+	 * both leave at once, by nobody. */
+	if (nth == 1 && strcmp(function, "modify_qp") != 0)
 		fail_msg("%s is never called", function);
 	make_iwarp(&config);
 	for (nth = 1; nth <= MOST_CALLS; nth++) {
