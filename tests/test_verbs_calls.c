@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "support/child.h"
+#include "support/fake_verbs.h"
 #include "support/far_rig.h"
 
 #define NUM_RANKS 2
@@ -76,8 +77,9 @@ static bool live(const struct fake_config *config, int32_t lanes,
 	bool failed;
 
 	fake_verbs_start(config);
-	rig_init(&rig, config, NUM_RANKS);
+	rig_init(&rig, NUM_RANKS);
 	for (int r = 0; r < NUM_RANKS; r++) {
+		rig.configs[r].fallback_address = config->devices[r].address;
 		rig.configs[r].lanes = lanes;
 		rig.configs[r].queue_depth = 4;
 	}
