@@ -209,10 +209,8 @@ bool link_poll_all(struct far *far)
 	struct verbs_link *link;
 	bool any = false;
 
-	/* Without far ranks, or before they are met, there are no queues. */
 	for (int d = 0; d < far->num_devices; d++)
-		if (far->devices[d].cq)
-			any |= device_poll(far, &far->devices[d]);
+		any |= device_poll(far, &far->devices[d]);
 	link = far->busy;
 	far->busy = NULL;
 	while (link) {
