@@ -176,6 +176,8 @@ static int connect_one(struct rig_rank *rank)
 	bool is_far[RIG_MAX_RANKS];
 	enum shunt_status status;
 
+	if (!rank->far)
+		return 0; /* closed before */
 	for (int r = 0; r < rig->num_ranks; r++) {
 		hellos[r] = rig->ranks[r].hello;
 		is_far[r] = r != rank->rank;
