@@ -61,6 +61,7 @@ bool rig_run(struct rig *rig, int (*function)(struct rig_rank *rank))
 void rig_init(struct rig *rig, int num_ranks)
 {
 	memset(rig, 0, sizeof(*rig));
+	num_hangs = 0;
 	rig->num_ranks = num_ranks;
 	rig->connect_ns = RIG_LONG_NS;
 	for (int r = 0; r < num_ranks; r++) {
