@@ -112,7 +112,11 @@ enum shunt_status memory_open(struct far *far)
 		.on_free = on_free,
 	};
 
-	return segment_watch(far->segment, &watcher);
+	enum shunt_status status = segment_watch(far->segment, &watcher);
+
+	if (status != SHUNT_OK)
+		verbs_ranges_fini(&far->local);
+	return status;
 }
 
 void memory_close(struct far *far)
