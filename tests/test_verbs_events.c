@@ -12,6 +12,7 @@
 #include "support/child.h"
 #include "support/fake_forms.h"
 #include "support/far_rig.h"
+#include "support/scale.h"
 
 #define COUNTER 0
 /* A connection of one lane takes about so many events of both sides. */
@@ -107,7 +108,8 @@ static bool connect_oddly(const struct odd *odd, enum fake_place place, int nth)
 static void an_odd_event_in_connecting_harms_nothing_else(void **state)
 {
 	(void)state;
-	for (size_t o = 0; o < NUM_ODDS; o++)
+	/* All of it takes a thousand connections. */
+	for (size_t o = 0; o < NUM_ODDS; o += scale_is_small() ? 3 : 1)
 		for (int place = FAKE_BEFORE; place <= FAKE_BEHIND; place++)
 			for (int nth = 1; nth <= MOST_EVENTS; nth++)
 				if (!connect_oddly(&odds[o],
@@ -118,7 +120,7 @@ static void an_odd_event_in_connecting_harms_nothing_else(void **state)
 static void late_and_doubled_events_harm_nothing(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= (uint64_t)scale_of(20); seed++) {
 		prepare(seed % 2 ? "roce" : "relaxed_lanes", 3, seed);
 		fake_verbs_disorder(true);
 		if (!rig_open(&rig) || !rig_run(&rig, signal_all))

@@ -10,6 +10,7 @@
 #include "support/child.h"
 #include "support/fake_forms.h"
 #include "support/far_rig.h"
+#include "support/scale.h"
 
 #define NUM_RANKS 3
 #define ROUNDS    40
@@ -97,7 +98,7 @@ static int exchange(struct rig_rank *rank)
 {
 	int line = 0;
 
-	for (int round = 1; round <= ROUNDS && line == 0; round++)
+	for (int round = 1; round <= scale_of(ROUNDS) && line == 0; round++)
 		line = exchange_round(rank, round);
 	return line;
 }
@@ -126,7 +127,7 @@ static void who_sees_the_count_sees_all_bytes(void **state)
 	assert_int_equal(fake_verbs_finish(), 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct CMUnitTest tests[32] = {0};
 
@@ -137,5 +138,7 @@ int main(void)
 			.test_func = who_sees_the_count_sees_all_bytes,
 			.initial_state = (void *)(uintptr_t)&fake_forms[f],
 		};
+	if (argc == 2)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

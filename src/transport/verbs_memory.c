@@ -111,7 +111,6 @@ enum shunt_status memory_open(struct far *far)
 		.on_alloc = on_alloc,
 		.on_free = on_free,
 	};
-
 	enum shunt_status status = segment_watch(far->segment, &watcher);
 
 	if (status != SHUNT_OK)
