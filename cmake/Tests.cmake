@@ -31,6 +31,20 @@ foreach(source IN LISTS sources)
 	shunt_add_test(${short} unit ${name})
 endforeach()
 
+# The contract of transports over RDMA once more for each form of devices that
+# the simulator knows; the first is what they run over anyway.
+file(READ ${PROJECT_SOURCE_DIR}/tests/support/fake_forms.c forms)
+string(REGEX MATCHALL "\\.name = \"[a-z_]+\"" forms "${forms}")
+list(POP_FRONT forms)
+foreach(form IN LISTS forms)
+	string(REGEX REPLACE "\\.name = \"([a-z_]+)\"" "\\1" form "${form}")
+	foreach(name IN ITEMS far transport)
+		shunt_add_test(${name}_${form} unit test_${name} verbs:*)
+		set_tests_properties(${name}_${form} PROPERTIES
+			ENVIRONMENT SHUNT_TEST_FORM=${form})
+	endforeach()
+endforeach()
+
 find_program(BASH bash REQUIRED)
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh)
 foreach(source IN LISTS sources)

@@ -28,7 +28,7 @@ static enum ends_kind kind_of(void **state)
 {
 	enum ends_kind kind = *(enum ends_kind *)*state;
 
-	if (is_verbs(kind) && !ends_have_rdma())
+	if (kind == ENDS_VERBS_PROCESS && !ends_have_rdma())
 		skip();
 	return kind;
 }
@@ -294,7 +294,9 @@ static void the_source_may_be_reused_once_flushed(void **state)
 	for (int i = 0; i < 1000000 && !other->ops->flushed(other); i++)
 		other->ops->progress(other);
 	assert_true(other->ops->flushed(other));
-	assert_false(other->ops->progress(other));
+	/* Credits and beats may still come over a wire. */
+	if (!is_verbs(ends.kind))
+		assert_false(other->ops->progress(other));
 	ends_close(&ends);
 }
 

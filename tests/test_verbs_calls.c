@@ -13,7 +13,9 @@
 #include <string.h>
 
 #include "support/child.h"
+#include "support/fake_verbs.h"
 #include "support/far_rig.h"
+#include "support/scale.h"
 
 #define NUM_RANKS 2
 #define ROUNDS    6
@@ -76,8 +78,9 @@ static bool live(const struct fake_config *config, int32_t lanes,
 	bool failed;
 
 	fake_verbs_start(config);
-	rig_init(&rig, config, NUM_RANKS);
+	rig_init(&rig, NUM_RANKS);
 	for (int r = 0; r < NUM_RANKS; r++) {
+		rig.configs[r].fallback_address = config->devices[r].address;
 		rig.configs[r].lanes = lanes;
 		rig.configs[r].queue_depth = 4;
 	}
@@ -144,7 +147,7 @@ static void lives_with_each_call_failing(void **state)
 	struct fake_config config = usual;
 	int nth = 1;
 
-	for (; nth <= MOST_CALLS; nth++) {
+	for (; nth <= scale_of(MOST_CALLS); nth++) {
 		config.seed = (uint64_t)nth;
 		if (!live(&config, 1, function, nth))
 			break;
@@ -154,7 +157,7 @@ static void lives_with_each_call_failing(void **state)
 	if (nth == 1 && strcmp(function, "modify_qp") != 0)
 		fail_msg("%s is never called", function);
 	make_iwarp(&config);
-	for (nth = 1; nth <= MOST_CALLS; nth++) {
+	for (nth = 1; nth <= scale_of(MOST_CALLS); nth++) {
 		config.seed = (uint64_t)nth;
 		if (!live(&config, 2, function, nth))
 			break;

@@ -384,34 +384,44 @@ static void links_leave(struct far *far)
 }
 
 /* Whether all that a link had to send has been acknowledged. */
-static bool has_left(const struct verbs_link *link)
+static bool is_out(const struct verbs_link *link)
 {
 	if (link->phase != LINK_OPEN)
 		return true;
-	return link->outbox.num == 0 && !link->pending.active &&
-	       link->lanes[0].tail >= link->lanes[0].signalled;
+	for (int l = 0; l < link->num_lanes; l++)
+		if (link->lanes[l].tail < link->lanes[l].signalled)
+			return false;
+	return link->outbox.num == 0 && !link->pending.active;
 }
 
-static bool all_left(struct far *far)
+static bool all_out(struct far *far)
 {
 	bool all = true;
 
 	far_lock(far);
 	link_poll_all(far);
 	for (int32_t k = 0; k < far->num_links; k++)
-		all = all && has_left(&far->links[k]);
+		all = all && is_out(&far->links[k]);
 	far_unlock(far);
 	return all;
 }
 
-static void leave(struct far *far)
+static void await_all_out(struct far *far, int64_t deadline)
 {
 	const struct timespec nap = {.tv_nsec = 50000};
+
+	while (!all_out(far) && clock_now() < deadline)
+		nanosleep(&nap, NULL);
+}
+
+/* LEAVE is the last that a peer hears, so it waits for a put under way. */
+static void leave(struct far *far)
+{
 	int64_t deadline = clock_deadline(LEAVE_NS);
 
+	await_all_out(far, deadline);
 	links_leave(far);
-	while (!all_left(far) && clock_now() < deadline)
-		nanosleep(&nap, NULL);
+	await_all_out(far, deadline);
 }
 
 void far_close(struct far *far)

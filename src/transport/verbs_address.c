@@ -215,7 +215,7 @@ static bool try_interfaces(struct search *search, const char *interface)
 	struct ifaddrs *all, *one;
 	bool found = false;
 
-	if (getifaddrs(&all) != 0)
+	if (verbs_api()->get_interfaces(&all) != 0)
 		return false;
 	for (one = all; one && !found; one = one->ifa_next) {
 		struct sockaddr_storage address = {0};
@@ -230,7 +230,7 @@ static bool try_interfaces(struct search *search, const char *interface)
 		if (!is_loopback(&address))
 			found = try_address(search, &address);
 	}
-	freeifaddrs(all);
+	verbs_api()->free_interfaces(all);
 	return found;
 }
 

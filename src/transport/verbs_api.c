@@ -1,5 +1,6 @@
 #include "transport/verbs_api.h"
 
+#include <ifaddrs.h>
 #include <stddef.h>
 
 /* ---- what has no function of its own ------------------------------------ */
@@ -59,6 +60,8 @@ static struct sockaddr *cm_get_peer_addr(struct rdma_cm_id *id)
 /* ------------------------------------------------------------------------- */
 
 static const struct verbs_api libraries = {
+	.get_interfaces = getifaddrs,
+	.free_interfaces = freeifaddrs,
 	.get_device_list = ibv_get_device_list,
 	.free_device_list = ibv_free_device_list,
 	.get_device_name = ibv_get_device_name,

@@ -1,6 +1,7 @@
 /*
  * Every function of libibverbs and librdmacm that Shunt uses, as one table:
- * the real libraries, or what a test puts in their place.
+ * the real libraries, or what a test puts in their place. With them comes how
+ * the addresses of this host are listed, as those lead to its devices.
  *
  * The libraries' own names cannot be replaced by a linker: what posts and
  * polls is inline, and some names are macros. So no other file calls them.
@@ -17,7 +18,13 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+struct ifaddrs;
+
 struct verbs_api {
+	/* ---- addresses: getifaddrs() ---- */
+	int (*get_interfaces)(struct ifaddrs **list);
+	void (*free_interfaces)(struct ifaddrs *list);
+
 	/* ---- devices ---- */
 	struct ibv_device **(*get_device_list)(int *num_devices);
 	void (*free_device_list)(struct ibv_device **list);

@@ -111,8 +111,11 @@ enum shunt_status memory_open(struct far *far)
 		.on_alloc = on_alloc,
 		.on_free = on_free,
 	};
+	enum shunt_status status = segment_watch(far->segment, &watcher);
 
-	return segment_watch(far->segment, &watcher);
+	if (status != SHUNT_OK)
+		verbs_ranges_fini(&far->local);
+	return status;
 }
 
 void memory_close(struct far *far)

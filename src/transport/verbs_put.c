@@ -203,7 +203,11 @@ static bool send_others(struct verbs_link *link, struct verbs_pending *put)
 				put->fences |= (uint16_t)(1u << l);
 			}
 		}
-		lane_post(&batch);
+		/* Signalled: who leaves waits until all of it is there. */
+		if (done && fenced)
+			lane_post_signalled(&batch);
+		else
+			lane_post(&batch);
 		all = all && done;
 	}
 	return all;

@@ -149,6 +149,18 @@ static void apply(struct verbs_lane *lane, const struct record *record)
 
 /* ---- in which order ---------------------------------------------------- */
 
+/* Fences are of lanes that there are, but of the first: else the record would
+ * not wait for what it says. */
+static bool fences_are_sound(
+	struct verbs_link *link, const struct record *record)
+{
+	if (!(record->fences & 1) && record->fences >> link->num_lanes == 0)
+		return true;
+	link_fault(link, "counts behind fences %#x, of %d lanes",
+		record->fences, link->num_lanes);
+	return false;
+}
+
 /* Whether the fences that a record names have come. Its fences are due from
  * the moment that it is applied. */
 static bool fences_came(
@@ -191,7 +203,8 @@ static void apply_lane(struct verbs_lane *lane)
 			return;
 		}
 		if (record.kind == RECORD_COUNT && lane->number == 0) {
-			if (!fences_came(link, &record))
+			if (!fences_are_sound(link, &record) ||
+				!fences_came(link, &record))
 				return;
 			take_fences(link, &record);
 		}

@@ -205,6 +205,7 @@ static void start_verbs(struct ends *ends)
 {
 	int wires[2];
 
+	ends_far_begin();
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, wires), 0);
 	ends->wire = wires[0];
@@ -274,6 +275,8 @@ void ends_close(struct ends *ends)
 	end_close(&ends->mine);
 	if (ends->wire >= 0)
 		close(ends->wire);
+	if (ends->kind == ENDS_VERBS)
+		ends_far_end();
 }
 
 uint8_t *ends_own(const struct end *end, uint64_t offset)

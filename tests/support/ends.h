@@ -55,7 +55,9 @@ struct ends {
 };
 
 /*
- * The addresses of both ends for ENDS_VERBS, from SHUNT_TEST_RDMA
+ * ENDS_VERBS is over the simulator, with devices of the form that
+ * SHUNT_TEST_FORM names (fake_forms.h), unless there are real ones:
+ * the addresses of both ends, from SHUNT_TEST_RDMA
  * ("10.0.0.1,10.0.0.2", or one for both); false if there is no device to test
  * with. SHUNT_TEST_RDMA_DEVICES (instead of addresses, for both ends),
  * SHUNT_TEST_RDMA_LANES, _LEVEL and _DEPTH are as in struct far_config.
@@ -104,6 +106,10 @@ int ends_far_join(struct end *end, int wire, int32_t rank);
 
 /* Leaves. */
 void ends_far_close(struct end *end);
+
+/* Begins, and ends, the simulator if there are no real devices. */
+void ends_far_begin(void);
+void ends_far_end(void);
 
 /* Moves its far side along, if it has one. */
 void ends_far_progress(const struct end *end);

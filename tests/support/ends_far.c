@@ -1,7 +1,11 @@
 /* Ends over RDMA: what the world does with far.h, for one peer. */
 #include "support/ends.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <cmocka.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +18,7 @@
 #include "base/guard.h"
 #include "base/order.h"
 #include "support/child.h"
+#include "support/fake_forms.h"
 #include "transport/far.h"
 #include "transport/health.h"
 
@@ -29,6 +34,27 @@ static const uint8_t secret[32] = {4, 5, 6};
 bool ends_have_rdma(void)
 {
 	return getenv("SHUNT_TEST_RDMA") != NULL;
+}
+
+static const struct fake_form *form_of_tests(void)
+{
+	const struct fake_form *form =
+		fake_form_find(getenv("SHUNT_TEST_FORM"));
+
+	assert_non_null(form);
+	return form;
+}
+
+void ends_far_begin(void)
+{
+	if (!ends_have_rdma())
+		fake_form_start(form_of_tests(), 1);
+}
+
+void ends_far_end(void)
+{
+	if (!ends_have_rdma())
+		assert_int_equal(fake_verbs_finish(), 0);
 }
 
 /* The status is OK; else says why. */
@@ -65,6 +91,11 @@ static int32_t number_of(const char *variable)
 static void config_fill(
 	struct far_config *config, int32_t rank, char address[64])
 {
+	if (!ends_have_rdma()) {
+		fake_verbs_host(rank);
+		fake_form_fill(form_of_tests(), rank, config);
+		return;
+	}
 	config->device = getenv("SHUNT_TEST_RDMA_DEVICES");
 	if (!config->device)
 		config->address = address_of(rank, address);

@@ -101,6 +101,8 @@ static void fill_rtr(
 {
 	memset(&attributes->ah_attr, 0, sizeof(attributes->ah_attr));
 	attributes->ah_attr.port_num = 1;
+	attributes->ah_attr.is_global = 1;
+	attributes->ah_attr.grh.sgid_index = 1;
 	attributes->path_mtu = IBV_MTU_1024;
 	attributes->dest_qp_num = id->remote_qp;
 	attributes->rq_psn = 0;

@@ -2,6 +2,7 @@
 #include "support/fake_verbs_sim.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,41 @@ struct fake_device *fake_device_by_address(const struct sockaddr *address)
 			fake_same_address((void *)&DEVICE(d)->address, address))
 			return DEVICE(d);
 	return NULL;
+}
+
+static bool is_visible(const struct fake_device *device);
+
+/* Each device has an interface of its own name. */
+static int get_interfaces(struct ifaddrs **list)
+{
+	struct ifaddrs *entries;
+	int count = 0;
+
+	if (fake_fails("get_interfaces")) {
+		errno = ENOMEM;
+		return -1;
+	}
+	fake_lock();
+	entries = fake_new(sizeof(*entries) * FAKE_MAX_DEVICES);
+	for (int d = 0; d < fake.config.num_devices; d++) {
+		if (!is_visible(DEVICE(d)))
+			continue;
+		entries[count].ifa_name = DEVICE(d)->device.name;
+		entries[count].ifa_addr = (void *)&DEVICE(d)->address;
+		if (count > 0)
+			entries[count - 1].ifa_next = &entries[count];
+		count++;
+	}
+	fake_unlock();
+	*list = entries;
+	return 0;
+}
+
+static void free_interfaces(struct ifaddrs *list)
+{
+	fake_lock();
+	fake_delete(list);
+	fake_unlock();
 }
 
 /* ---- the list ----------------------------------------------------------- */
@@ -310,6 +346,8 @@ static void ack_async_event(struct ibv_async_event *event)
 
 void fake_device_init(struct verbs_api *api)
 {
+	api->get_interfaces = get_interfaces;
+	api->free_interfaces = free_interfaces;
 	api->get_device_list = get_device_list;
 	api->free_device_list = free_device_list;
 	api->get_device_name = get_device_name;

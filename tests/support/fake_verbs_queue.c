@@ -164,6 +164,8 @@ void fake_qp_break(struct fake_qp *qp)
 void fake_qp_ready(struct fake_qp *qp, uint32_t remote_num)
 {
 	qp->remote_num = remote_num;
+	qp->attr.ah_attr.is_global = 1;
+	qp->attr.ah_attr.grh.sgid_index = 1; /* of the address */
 	if (qp->qp.state != IBV_QPS_ERR)
 		set_state(qp, IBV_QPS_RTS);
 }

@@ -14,7 +14,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "support/fake_verbs.h"
 #include "transport/far.h"
 #include "transport/transport.h"
 
@@ -51,11 +50,10 @@ struct rig {
 	int64_t connect_ns;                       /* deadline of connecting */
 	uint8_t secrets[RIG_MAX_RANKS][32];
 	struct rig_rank ranks[RIG_MAX_RANKS];
-	pthread_barrier_t barrier;
 };
 
-/* Rank r is on host r, at the address of the first device there. */
-void rig_init(struct rig *rig, const struct fake_config *config, int num_ranks);
+/* Rank r will be on host r, and needs an address or device of it. */
+void rig_init(struct rig *rig, int num_ranks);
 
 /* True if all ranks are connected, and know each other's areas. */
 bool rig_open(struct rig *rig);
