@@ -254,12 +254,9 @@ static bool search_run(struct search *search)
 		return try_text(search, config->address);
 	if (config->interface)
 		return try_interfaces(search, config->interface);
-	/* The rendezvous' address reaches the others, so it comes first; and
-	 * is the only one if nothing else is asked for. */
-	if (try_text(search, config->fallback_address))
-		return true;
-	return (search->name[0] || config->gid_index >= 0 ||
-		       !config->fallback_address) &&
+	/* The rendezvous' address reaches the others, so it comes first; but
+	 * it may be of a network for management. */
+	return try_text(search, config->fallback_address) ||
 	       try_interfaces(search, NULL);
 }
 

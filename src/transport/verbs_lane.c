@@ -110,6 +110,7 @@ static bool has_credit(struct verbs_lane *lane)
 		return false;
 	}
 	lane->records_taken = total;
+	lane->link->stalled_since = 0;
 	return true;
 }
 

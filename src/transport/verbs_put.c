@@ -14,6 +14,7 @@
  */
 #include "transport/verbs_put.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "transport/verbs_lane.h"
 #include "transport/verbs_link.h"
@@ -23,6 +24,8 @@
 /* From so many bytes on a put is spread over all lanes, by whole pages. */
 #define STRIPE_BYTES 65536
 #define STRIPE_ALIGN 4096
+/* Longer than any pause of a rank that is to go on. */
+#define STALLED_NS (30000 * VERBS_NS_PER_MS)
 
 /* ---- what may be put --------------------------------------------------- */
 
@@ -251,6 +254,19 @@ bool put_continue(struct verbs_link *link)
 	return !put->active;
 }
 
+/* A process that is stopped, or waits for something else for ever, takes no records,
+ * though its device goes on to answer. Whoever puts shall not wait for ever, too. */
+static void give_up_stalled(struct verbs_link *link)
+{
+	int64_t now = clock_now();
+
+	if (link->stalled_since == 0)
+		link->stalled_since = now;
+	else if (now - link->stalled_since > STALLED_NS)
+		link_fail(link, "it has taken no records for %d s",
+			(int)(STALLED_NS / 1000000000));
+}
+
 enum shunt_status put_start(struct verbs_link *link, uint64_t offset,
 	const void *bytes, uint64_t num_bytes, uint64_t counter_offset,
 	uint64_t add, bool *again)
@@ -266,12 +282,15 @@ enum shunt_status put_start(struct verbs_link *link, uint64_t offset,
 		return status;
 	*again = !outbox_send(link) || !put_continue(link) ||
 		 (copied && !fits_whole(link, num_bytes, counter_offset));
-	if (*again)
+	if (*again) {
 		link_keep_busy(link);
+		give_up_stalled(link);
+	}
 	if (*again || link->phase != LINK_OPEN) {
 		*again = link->phase == LINK_OPEN;
 		return SHUNT_OK;
 	}
+	link->stalled_since = 0;
 	link->pending = (struct verbs_pending){
 		.active = true,
 		.copied = copied,
