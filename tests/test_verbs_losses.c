@@ -13,6 +13,7 @@
 #include "support/child.h"
 #include "support/fake_forms.h"
 #include "support/far_rig.h"
+#include "transport/verbs.h"
 
 #define PUT_BYTES 100000
 #define SOURCE    (UINT64_C(2) << 20)
@@ -255,6 +256,29 @@ static void exposing_to_the_lost_does_no_harm(void **state)
 	finish();
 }
 
+/* It is alive, as far as its device can tell, but takes nothing in. */
+static void a_put_to_who_takes_no_records_ends(void **state)
+{
+	const struct fake_form *form = fake_form_find("roce");
+	struct rig_rank *rank = &rig.ranks[0];
+	enum shunt_status status = SHUNT_OK;
+
+	(void)state;
+	fake_form_start(form, 11);
+	rig_init(&rig, 2);
+	for (int r = 0; r < 2; r++)
+		fake_form_fill(form, r, &rig.configs[r]);
+	rig.configs[0].patience_ns = 50000000;
+	assert_true(rig_open(&rig));
+	far_lock(rig.ranks[1].far);
+	for (int i = 0; i < 2 * FAR_QUEUE_DEPTH && status == SHUNT_OK; i++)
+		status = rig_put(rank, 1, 0, NULL, 0, COUNTER, 1);
+	assert_int_equal(status, SHUNT_OK); /* the last ones go nowhere */
+	far_unlock(rig.ranks[1].far);
+	expect_state(0, 1, PEER_DEAD);
+	finish();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,6 +297,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(who_sleeps_is_woken_by_the_loss),
 		cmocka_unit_test(a_world_of_the_dead_closes),
 		cmocka_unit_test(exposing_to_the_lost_does_no_harm),
+		cmocka_unit_test(a_put_to_who_takes_no_records_ends),
 	};
 
 	if (argc == 2)

@@ -138,6 +138,8 @@ static struct far *far_make(
 	far->config = *config;
 	/* Messages name it later, too. */
 	far->config.device = config->device ? strdup(config->device) : NULL;
+	if (!far->config.patience_ns)
+		far->config.patience_ns = FAR_PATIENCE_NS;
 	if (!far->config.ack_timeout)
 		far->config.ack_timeout = FAR_ACK_TIMEOUT;
 	far->queue_depth = config->queue_depth ? (uint32_t)config->queue_depth

@@ -46,12 +46,18 @@ struct far_config {
 	int32_t lanes;       /* queue pairs per peer; 0: one a device */
 	int32_t ack_timeout; /* n: 4.096 us << n, 1 .. 31; 0: 14 */
 	int32_t queue_depth; /* of each queue; 0: FAR_QUEUE_DEPTH */
+	/* How long puts may find no room, without any coming, before the peer
+	 * counts as dead, in ns; 0: FAR_PATIENCE_NS. */
+	int64_t patience_ns;
 };
 
 #define FAR_CONFIG_INIT                                                   \
 	{                                                                 \
 		.gid_index = -1, .service_level = -1, .traffic_class = -1 \
 	}
+
+/* Longer than any pause of a rank that is to go on. */
+#define FAR_PATIENCE_NS INT64_C(30000000000)
 
 #define FAR_MAX_DEVICES     8
 #define FAR_MAX_LANES       16

@@ -158,7 +158,6 @@ static void take_completion(struct far *far, const struct ibv_wc *completion)
 
 	if (!lane_of(far, completion->wr_id, &lane, &is_receive))
 		return;
-	lane->link->stalled_since = 0;
 	if (is_receive)
 		lane->num_receives--;
 	else

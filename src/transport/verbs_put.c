@@ -24,8 +24,6 @@
 /* From so many bytes on a put is spread over all lanes, by whole pages. */
 #define STRIPE_BYTES 65536
 #define STRIPE_ALIGN 4096
-/* Longer than any pause of a rank that is to go on. */
-#define STALLED_NS (30000 * VERBS_NS_PER_MS)
 
 /* ---- what may be put --------------------------------------------------- */
 
@@ -179,6 +177,7 @@ static bool write_part(struct lane_batch *batch, struct verbs_pending *put)
 				    : memory_find(lane->link->far, lane->device,
 					      bytes, piece));
 		*from += piece;
+		lane->link->stalled_since = 0;
 		lane->dirty = lane->number != 0;
 	}
 	return *from == to;
@@ -258,13 +257,14 @@ bool put_continue(struct verbs_link *link)
  * though its device goes on to answer. Whoever puts shall not wait for ever, too. */
 static void give_up_stalled(struct verbs_link *link)
 {
+	int64_t patience = link->far->config.patience_ns;
 	int64_t now = clock_now();
 
 	if (link->stalled_since == 0)
 		link->stalled_since = now;
-	else if (now - link->stalled_since > STALLED_NS)
-		link_fail(link, "it has taken no records for %d s",
-			(int)(STALLED_NS / 1000000000));
+	else if (now - link->stalled_since > patience)
+		link_fail(link, "it has taken no records for %lld ms",
+			(long long)(patience / VERBS_NS_PER_MS));
 }
 
 enum shunt_status put_start(struct verbs_link *link, uint64_t offset,
