@@ -106,8 +106,8 @@ enum shunt_status shunt_exchange_info_get(
 	info.dispatch = algorithm_of(shape->rows_by_host);
 	info.combine = algorithm_of(shape->sums_by_host);
 	info.adds_partial_sums = shape->sums_by_host;
-	algorithm_explain(shape, &exchange->accepted.config, info.why,
-		sizeof(info.why));
+	algorithm_explain(
+		shape, &exchange->accepted.config, info.why, sizeof(info.why));
 	config_write(out, &info, sizeof(info));
 	return SHUNT_OK;
 }
