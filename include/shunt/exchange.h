@@ -23,7 +23,8 @@ enum shunt_layout {
 	SHUNT_LAYOUT_COMPACT = 0,
 	/* Rows of local expert l from row l * rows_per_expert. */
 	SHUNT_LAYOUT_PADDED,
-	/* Not copied to expand_x at all: a row lies once with its sender, and
+	/* Not copied to expand_x at all: a row lies once with its sender, or for
+	 * receivers on another host once with one of them (fullmesh: each), and
 	 * shunt_dispatch_rows() gives pointers, in the order of COMPACT. */
 	SHUNT_LAYOUT_INDEXED
 };

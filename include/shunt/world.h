@@ -118,7 +118,8 @@ SHUNT_EXPORT enum shunt_status shunt_world_create(
 
 /*
  * Leaves the job and frees everything of this rank. Local: never waits for
- * another rank. Groups, exchanges and memory of this world must be destroyed
+ * another rank, but at most 2 s until the devices of other hosts have taken that
+ * this one leaves. Groups, exchanges and memory of this world must be destroyed
  * and freed before. NULL is allowed.
  */
 SHUNT_EXPORT void shunt_world_destroy(struct shunt_world *world);
