@@ -364,6 +364,9 @@ enum shunt_status exchange_enter_any(struct shunt_exchange *exchange)
 			"another thread is in a call on this exchange "
 			"(rank %d)",
 			exchange->rank);
+	/* Also calls that do not wait see what has come from other hosts. */
+	if (exchange->world->far)
+		far_progress(exchange->world->far);
 	return SHUNT_OK;
 }
 
