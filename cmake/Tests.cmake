@@ -43,6 +43,8 @@ foreach(form IN LISTS forms)
 		set_tests_properties(${name}_${form} PROPERTIES
 			ENVIRONMENT SHUNT_TEST_FORM=${form})
 	endforeach()
+endforeach()
+
 # Programs that the cases of tests/vm run in guests.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/vm/*.c)
 foreach(source IN LISTS sources)

@@ -317,6 +317,9 @@ static bool stall(struct fake_qp *qp, struct wqe *wqe, uint8_t retries,
 
 	if (fake.config.endless_retry && retries == 7)
 		return false;
+	/* TCP tries for a quarter of an hour: longer than any test. */
+	if (qp->device->config.iwarp && status == IBV_WC_RETRY_EXC_ERR)
+		return false;
 	if (wqe->give_up == 0) {
 		wqe->give_up = now + fake.config.retry_ns;
 		if (status == IBV_WC_RNR_RETRY_EXC_ERR)

@@ -12,12 +12,12 @@ exact() {
 }
 
 go() {
-	exact --tokens 64 --hidden 1024 --iters 5 --stats
-	exact --tokens 16 --hidden 256 --iters 5 --algorithm fullmesh \
+	exact --tokens 32 --hidden 512 --iters 3 --stats
+	exact --tokens 16 --hidden 256 --iters 3 --algorithm fullmesh \
 		--quant none --combine-quant int8-128
-	exact --tokens 16 --hidden 256 --iters 5 --algorithm hierarchy \
+	exact --tokens 16 --hidden 256 --iters 3 --algorithm hierarchy \
 		--quant mxfp8 --split --feed --depth 3
-	exact --tokens 16 --hidden 256 --iters 5 --algorithm hierarchy \
+	exact --tokens 16 --hidden 256 --iters 3 --algorithm hierarchy \
 		--exact-sums --quant e4m3-128 --residual --gamma f32
 }
 
