@@ -58,7 +58,7 @@ void echo_ask(struct lane_batch *batch)
 		return;
 	lane_add_read(batch, lane->link->peer_image_off + image_beat_off(),
 		lane->peer_image_rkey, echo, sizeof(*echo),
-		memory_find(lane->link->far, lane->device, echo,
-			sizeof(*echo)));
+		memory_find(
+			lane->link->far, lane->device, echo, sizeof(*echo)));
 	lane->echo_asked = true;
 }

@@ -11,8 +11,8 @@
 #define BEAT_OFF    (CREDITS_OFF + FAR_MAX_LANES * (uint64_t)CONTROL_LINE)
 #define RINGS_OFF   (CREDITS_OFF + PAGE_BYTES)
 #define ECHOES_OFF  (BEAT_OFF + (uint64_t)CONTROL_LINE)
-_Static_assert(sizeof(struct image_beat) <= CONTROL_LINE,
-	"a beat fits into a line");
+_Static_assert(
+	sizeof(struct image_beat) <= CONTROL_LINE, "a beat fits into a line");
 _Static_assert(ECHOES_OFF + FAR_MAX_LANES * sizeof(uint64_t) <= RINGS_OFF,
 	"credits, beat and echoes fit into a page");
 _Static_assert(offsetof(struct image_beat, serial) == 0,

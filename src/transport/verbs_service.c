@@ -35,8 +35,7 @@ static void beat_fill(struct verbs_link *link, struct image_beat *beat)
 }
 
 /* A lane without room has requests under way, which tell as much. */
-static void beat_send_on(
-	struct verbs_lane *lane, const struct image_beat *beat)
+static void beat_send_on(struct verbs_lane *lane, const struct image_beat *beat)
 {
 	struct lane_batch batch;
 

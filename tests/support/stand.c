@@ -18,8 +18,7 @@ void stand_init_part(struct stand *stand, struct seat *seat,
 	const struct stand_part *part,
 	const struct shunt_exchange_config *config)
 {
-	*stand = (struct stand){
-		.seat = seat, .part = *part, .config = *config};
+	*stand = (struct stand){.seat = seat, .part = *part, .config = *config};
 	stand->expert_rank =
 		malloc((size_t)config->num_experts * sizeof(int32_t));
 	SEAT_CHECK(seat, stand->expert_rank != NULL, "no memory");

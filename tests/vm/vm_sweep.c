@@ -26,8 +26,8 @@ static void run_range(struct seat *seat)
 	int64_t num = 0;
 
 	for (int64_t n = range->first; n < range->first + range->count; n++) {
-		seat_label(seat, "vm_sweep %" PRIu64 " %" PRId64 " 1: ",
-			range->seed, n);
+		seat_label(seat,
+			"vm_sweep %" PRIu64 " %" PRId64 " 1: ", range->seed, n);
 		SEAT_CHECK(seat,
 			sweep_case_init(&sweep, range->seed, seat->num_ranks,
 				seat->hosts, n),
