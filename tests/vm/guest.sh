@@ -63,7 +63,7 @@ start() {
 #
 # Packets are sent again after a second (rxe), where the retries of the default
 # would be over before a loaded machine has emulated an answer. A case in which
-# somebody must be missed says `patience=16'.
+# somebody must be missed says `patience=17'.
 patience=18 jobs=0
 ranks() {
 	local count=$1 i rank status first=0 processes=()

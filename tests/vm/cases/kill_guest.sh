@@ -5,7 +5,7 @@
 on="two-rxe two-siw"
 limit=120
 expect_b=gone
-patience=16
+patience=17
 
 host_a() { steps lose 2,3; }
 host_b() { steps lose 0,1; }

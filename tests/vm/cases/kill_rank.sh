@@ -3,7 +3,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # see case.sh and guest.sh
 on="one-rxe one-siw two-rxe two-siw"
 limit=120
-patience=16
 
 go() {
 	steps lose 2
@@ -11,7 +10,6 @@ go() {
 	tell "$host-is-through"
 	await a-is-through
 	await b-is-through
-	patience=18
 	steps steps 20
 }
 host_a() { go 0; }

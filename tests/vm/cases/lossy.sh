@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # see case.sh and guest.sh
 on="one-rxe one-siw two-rxe two-siw"
 limit=120
-patience=16
+patience=17
 
 go() {
 	await shaped
