@@ -45,6 +45,17 @@ foreach(form IN LISTS forms)
 	endforeach()
 endforeach()
 
+# Programs that the cases of tests/vm run in guests.
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/vm/*.c)
+foreach(source IN LISTS sources)
+	get_filename_component(name ${source} NAME_WE)
+	add_executable(${name} ${source} $<TARGET_OBJECTS:shunt_reference>)
+	set_target_properties(${name} PROPERTIES
+		RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+	target_link_libraries(${name} PRIVATE
+		shunt_test_support shunt_internal)
+endforeach()
+
 find_program(BASH bash REQUIRED)
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh)
 foreach(source IN LISTS sources)

@@ -17,36 +17,13 @@
 #define RANKS 4
 #define STEPS 10000
 
-static struct trial_rule draw_rule(struct stand *stand)
-{
-	struct trial_rule rule = stand_rule(stand);
-	struct input_key key = {99, rule.step, 0};
-
-	rule.style = (enum input_style)input_range(
-		&key, 1, 0, 0, INPUT_NUM_STYLES - 1);
-	rule.routing = (enum input_routing)input_range(
-		&key, 2, 0, 0, INPUT_NUM_ROUTINGS - 1);
-	if (input_range(&key, 3, 0, 0, 3) == 0)
-		rule.tokens = (enum trial_tokens)input_range(
-			&key, 4, 0, 0, TRIAL_TOKENS_NUM - 1);
-	rule.mask =
-		(enum shunt_mask)input_range(&key, 5, 0, 0, SHUNT_MASK_CHOICES);
-	rule.percent_masked = (int)input_range(&key, 6, 0, 0, 60);
-	rule.percent_none = (int)input_range(&key, 7, 0, 0, 30);
-	rule.weights_at_dispatch = input_range(&key, 8, 0, 0, 1);
-	rule.weights_at_combine = input_range(&key, 9, 0, 0, 2) == 0;
-	rule.smooth = input_range(&key, 10, 0, 0, 3) == 0;
-	rule.plain = false;
-	return rule;
-}
-
 static void step_two_at_once(struct stand *stand)
 {
 	struct trial *steps[2];
 	struct trial_rule rule;
 
 	for (int i = 0; i < 2; i++) {
-		rule = draw_rule(stand);
+		rule = stand_draw(stand);
 		steps[i] = stand_prepare_rule(stand, &rule);
 		SEAT_OK(stand->seat,
 			shunt_dispatch_start(stand->exchange, &steps[i]->args,
@@ -82,7 +59,7 @@ static void soak(struct seat *seat)
 			step_two_at_once(&stand);
 			continue;
 		}
-		rule = draw_rule(&stand);
+		rule = stand_draw(&stand);
 		trial_run(seat, stand.exchange, &rule);
 	}
 	stand_fini(&stand);

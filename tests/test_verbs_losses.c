@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "memory/segment.h"
 #include "support/child.h"
@@ -94,15 +95,34 @@ static void a_request_that_fails_ends_the_link_at_both_ends(void **state)
 
 /* ---- hosts, processes, devices ------------------------------------------ */
 
+/* By RoCE a beat fails; by iWARP none does, but none comes back. */
 static void an_idle_link_to_a_dead_host_ends(void **state)
 {
+	const char *const forms[] = {"roce", "iwarp", "iwarp_relaxed_lanes"};
+
 	(void)state;
-	start("roce", 3);
-	fake_verbs_kill_host(1);
-	expect_state(0, 1, PEER_DEAD);
-	expect_state(2, 1, PEER_DEAD);
-	assert_int_equal(rig_state(&rig.ranks[0], 2), PEER_ALIVE);
-	assert_int_equal(rig_state(&rig.ranks[2], 0), PEER_ALIVE);
+	for (int f = 0; f < 3; f++) {
+		start(forms[f], 3);
+		fake_verbs_kill_host(1);
+		expect_state(0, 1, PEER_DEAD);
+		expect_state(2, 1, PEER_DEAD);
+		assert_int_equal(rig_state(&rig.ranks[0], 2), PEER_ALIVE);
+		assert_int_equal(rig_state(&rig.ranks[2], 0), PEER_ALIVE);
+		finish();
+	}
+}
+
+/* Its device answers: also where silence is death, after five seconds. */
+static void who_does_nothing_for_long_is_not_taken_for_dead(void **state)
+{
+	(void)state;
+	start("iwarp", 2);
+	far_lock(rig.ranks[1].far);
+	sleep(6);
+	far_unlock(rig.ranks[1].far);
+	for (int r = 0; r < 2; r++)
+		assert_int_equal(rig_state(&rig.ranks[r], 1 - r), PEER_ALIVE);
+	assert_true(rig_run(&rig, put_once));
 	finish();
 }
 
@@ -285,6 +305,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(
 			a_request_that_fails_ends_the_link_at_both_ends),
 		cmocka_unit_test(an_idle_link_to_a_dead_host_ends),
+		cmocka_unit_test(
+			who_does_nothing_for_long_is_not_taken_for_dead),
 		cmocka_unit_test(a_killed_process_is_noticed_without_a_put),
 		cmocka_unit_test(a_device_that_is_pulled_out_ends_its_links),
 		cmocka_unit_test(a_wire_that_is_mended_in_time_loses_nothing),

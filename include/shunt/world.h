@@ -86,7 +86,8 @@ struct shunt_world_config {
 	 * device. SHUNT_RDMA_LANES */
 	int32_t rdma_lanes;
 	/* An unanswered packet is sent again after 4.096 us * 2^n, six times;
-	 * n = 1 .. 31; 0: 14, which finds a dead host in about 0.5 s.
+	 * n = 1 .. 31; 0: 14, which finds a dead host in about 0.5 s (by iWARP
+	 * in 5 s, or later if n asks for more).
 	 * SHUNT_RDMA_ACK_TIMEOUT */
 	int32_t rdma_ack_timeout;
 	/* Requests in flight per queue pair, 4 .. 32768; 0: 256, or what the

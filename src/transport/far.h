@@ -62,6 +62,7 @@ struct far_config {
 #define FAR_MAX_DEVICES     8
 #define FAR_MAX_LANES       16
 #define FAR_ACK_TIMEOUT     14
+#define FAR_RETRIES         6 /* 7 can mean: for ever */
 #define FAR_QUEUE_DEPTH     256
 #define FAR_MIN_QUEUE_DEPTH 4
 

@@ -13,6 +13,8 @@
  *	verbs_lane       one queue pair: posting, room, completions
  *	verbs_record     records: what they say, sending and applying them
  *	verbs_put        puts: into writes and records
+ *	verbs_echo       whether a peer's device answers, where no completion
+ *	                 tells
  *	verbs_link       life of a link; struct transport_ops
  *	verbs_service    the thread: events, beats, burials
  *
@@ -84,6 +86,7 @@ struct verbs_device {
 	struct ibv_device_attr limits;
 	uint32_t max_message_bytes;
 	bool has_immediate;
+	bool needs_echo; /* what completes may not have arrived: iWARP */
 	/* What queue pairs here took last: create_qp() alone tells. */
 	uint32_t inline_bytes;
 	struct ibv_pd *pd;
@@ -130,6 +133,12 @@ struct verbs_lane {
 	uint64_t signalled;   /* head behind the last that was signalled */
 	uint64_t source_head; /* head behind the last with a source in use */
 	struct lane_slot *slots;
+
+	/* See verbs_echo.h. */
+	bool echo_asked;    /* a read is under way */
+	uint64_t echo_seen; /* the beat that came back last */
+	uint64_t echo_tail; /* tail, at the last look */
+	int64_t echo_since; /* the last answer, or the first question */
 
 	/* Records to the peer: its ring, and how much of it is free. */
 	uint32_t peer_depth;

@@ -17,7 +17,6 @@
 
 #define MAX_DIALLING 64 /* at once: a backlog is not endless */
 #define LOOK_MS      1  /* HELLO comes without an event */
-#define RETRIES      6  /* 7 can mean: for ever */
 
 /* ---- both sides -------------------------------------------------------- */
 
@@ -25,7 +24,7 @@ void connect_options(const struct far_config *config, struct rdma_cm_id *id)
 {
 	uint8_t timeout = (uint8_t)config->ack_timeout;
 
-	/* iWARP has no such thing: TCP's own timers count. */
+	/* iWARP has no such thing; see verbs_echo.h. */
 	if (verbs_api()->cm_set_option(id, RDMA_OPTION_ID,
 		    RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout)))
 		log_note(LOG_DEBUG, "ack timeout %d was refused: %s", timeout,
@@ -84,14 +83,14 @@ void connect_fill(struct verbs_lane *lane, enum greeting_way way,
 		.num_lanes = link->num_lanes,
 	};
 	greeting_sign(greeting, way, link->peer.rank, terms);
-	/* No reads, but not every device takes 0 for their number. */
+	/* One echo at a time; and not every device takes 0. */
 	*parameters = (struct rdma_conn_param){
 		.private_data = greeting,
 		.private_data_len = sizeof(*greeting),
 		.responder_resources = 1,
 		.initiator_depth = 1,
-		.retry_count = RETRIES,
-		.rnr_retry_count = RETRIES,
+		.retry_count = FAR_RETRIES,
+		.rnr_retry_count = FAR_RETRIES,
 	};
 }
 

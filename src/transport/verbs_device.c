@@ -51,6 +51,7 @@ static enum shunt_status limits_read(
 		device->max_message_bytes = UINT32_C(1) << 30;
 	device->has_immediate =
 		device->context->device->transport_type != IBV_TRANSPORT_IWARP;
+	device->needs_echo = !device->has_immediate;
 	return SHUNT_OK;
 }
 

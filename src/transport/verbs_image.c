@@ -1,6 +1,8 @@
 /* The blocks that peers write to; see verbs_image.h. */
 #include "transport/verbs_image.h"
 
+#include <stddef.h>
+
 #include "base/clock.h"
 #include "transport/health.h"
 
@@ -8,8 +10,13 @@
 #define CREDITS_OFF ((uint64_t)CONTROL_BYTES)
 #define BEAT_OFF    (CREDITS_OFF + FAR_MAX_LANES * (uint64_t)CONTROL_LINE)
 #define RINGS_OFF   (CREDITS_OFF + PAGE_BYTES)
-_Static_assert(BEAT_OFF + sizeof(struct image_beat) <= RINGS_OFF,
-	"credits and beat fit into a page");
+#define ECHOES_OFF  (BEAT_OFF + (uint64_t)CONTROL_LINE)
+_Static_assert(
+	sizeof(struct image_beat) <= CONTROL_LINE, "a beat fits into a line");
+_Static_assert(ECHOES_OFF + FAR_MAX_LANES * sizeof(uint64_t) <= RINGS_OFF,
+	"credits, beat and echoes fit into a page");
+_Static_assert(offsetof(struct image_beat, serial) == 0,
+	"a beat's first word is read back");
 
 uint64_t image_block_bytes(uint32_t num_lanes, uint32_t ring_depth)
 {
@@ -92,6 +99,12 @@ const struct record *image_slot(
 	return (void *)(block_of(lane->link) + image_slot_off(lane->number,
 						       lane->ring_depth,
 						       sequence));
+}
+
+_Atomic uint64_t *image_echo(const struct verbs_lane *lane)
+{
+	return (void *)(block_of(lane->link) + ECHOES_OFF +
+			lane->number * sizeof(uint64_t));
 }
 
 void image_show_beat(struct verbs_link *link)

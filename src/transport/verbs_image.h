@@ -5,7 +5,8 @@
  * they told each other.
  *
  *	0	the image of the peer's control page
- *	8192	credits, a line for each lane; the peer's beat
+ *	8192	credits, a line for each lane; the peer's beat; own beats as
+ *		they come back, a word for each lane
  *	12288	rings of records, one for each lane, of `depth` slots
  */
 #ifndef TRANSPORT_VERBS_IMAGE_H
@@ -25,7 +26,7 @@ struct image_credit {
 
 /* A beat under way: struct beat with an age, as clocks of hosts differ. */
 struct image_beat {
-	_Atomic uint64_t serial; /* from 1 */
+	_Atomic uint64_t serial; /* from 1; what an echo is of */
 	_Atomic uint64_t epoch;
 	_Atomic uint64_t phase;
 	_Atomic uint64_t age; /* ns */
@@ -50,6 +51,9 @@ bool image_credit_read(const struct verbs_lane *lane, uint64_t *total);
 /* The slot of the own ring that holds a record of the lane. */
 const struct record *image_slot(
 	const struct verbs_lane *lane, uint64_t sequence);
+
+/* Where own beats come back to. */
+_Atomic uint64_t *image_echo(const struct verbs_lane *lane);
 
 /* Shows a beat that came in the image of the peer's control page. */
 void image_show_beat(struct verbs_link *link);

@@ -48,6 +48,8 @@ void lane_reset(struct verbs_lane *lane)
 	lane->num_receives = 0;
 	lane->arrived = lane->applied = lane->returned = 0;
 	lane->fences_seen = lane->fences_due = 0;
+	lane->echo_asked = false;
+	lane->echo_since = 0;
 }
 
 /* ---- buffers ----------------------------------------------------------- */
@@ -191,6 +193,19 @@ void lane_add_write(struct lane_batch *batch, uint64_t offset, uint32_t rkey,
 	request->wr.rdma.rkey = rkey;
 	if (mr)
 		batch->lane->source_head = batch->lane->head;
+}
+
+void lane_add_read(struct lane_batch *batch, uint64_t offset, uint32_t rkey,
+	void *bytes, uint32_t num_bytes, const struct ibv_mr *mr)
+{
+	struct ibv_send_wr *request;
+
+	if (batch->num == LANE_BATCH)
+		lane_post(batch);
+	request = batch_add(batch, bytes, num_bytes, mr);
+	request->opcode = IBV_WR_RDMA_READ;
+	request->wr.rdma.remote_addr = batch->lane->link->peer_base + offset;
+	request->wr.rdma.rkey = rkey;
 }
 
 void lane_add_record(struct lane_batch *batch, const struct record *record)

@@ -56,6 +56,11 @@ void lane_batch_begin(struct lane_batch *batch, struct verbs_lane *lane);
 void lane_add_write(struct lane_batch *batch, uint64_t offset, uint32_t rkey,
 	const void *bytes, uint32_t num_bytes, const struct ibv_mr *mr);
 
+/* Adds a read from an offset of the peer's segment. There is room for it. `mr`
+ * covers the bytes that it goes to. */
+void lane_add_read(struct lane_batch *batch, uint64_t offset, uint32_t rkey,
+	void *bytes, uint32_t num_bytes, const struct ibv_mr *mr);
+
 /* Adds a record; lane_takes_record() said so. Fills in its sequence. */
 void lane_add_record(struct lane_batch *batch, const struct record *record);
 

@@ -7,7 +7,8 @@
 
 #include "base/error.h"
 
-#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+#define ACCESS           (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+#define ACCESS_OF_ECHOES IBV_ACCESS_REMOTE_READ /* of beats */
 
 static enum shunt_status register_refused(const struct far *far,
 	const struct verbs_device *device, uint64_t bytes, int error)
@@ -44,8 +45,8 @@ static enum shunt_status register_one(const struct far *far,
 			far->rank, (unsigned long long)bytes, device->name,
 			(unsigned long long)device->limits.max_mr_size);
 	errno = 0;
-	*mr = verbs_api()->reg_mr(
-		device->pd, far->base + offset, bytes, ACCESS);
+	*mr = verbs_api()->reg_mr(device->pd, far->base + offset, bytes,
+		ACCESS | (device->needs_echo ? ACCESS_OF_ECHOES : 0));
 	return *mr ? SHUNT_OK
 		   : register_refused(
 			     far, device, bytes, errno ? errno : ENOMEM);

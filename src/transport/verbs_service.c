@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/order.h"
 #include "transport/verbs_connect.h"
+#include "transport/verbs_echo.h"
 #include "transport/verbs_image.h"
 #include "transport/verbs_lane.h"
 #include "transport/verbs_link.h"
@@ -33,24 +34,32 @@ static void beat_fill(struct verbs_link *link, struct image_beat *beat)
 	atomic_init(&beat->age, (uint64_t)(clock_now() - when));
 }
 
-/* On each lane: they may take different ways. A lane without room has requests
- * under way, which tell as much. */
+/* A lane without room has requests under way, which tell as much. */
+static void beat_send_on(struct verbs_lane *lane, const struct image_beat *beat)
+{
+	struct lane_batch batch;
+
+	if (lane_room(lane) <= echo_requests(lane) ||
+		!lane_takes_copy(lane, sizeof(*beat)))
+		return;
+	lane_batch_begin(&batch, lane);
+	lane_add_write(&batch, lane->link->peer_image_off + image_beat_off(),
+		lane->peer_image_rkey, beat, sizeof(*beat), NULL);
+	echo_ask(&batch);
+	lane_post_signalled(&batch);
+}
+
+/* On each lane: they may take different ways. */
 static void beat_send(struct verbs_link *link)
 {
+	int64_t now = clock_now();
 	struct image_beat beat;
-	struct lane_batch batch;
 
 	beat_fill(link, &beat);
 	for (int l = 0; l < link->num_lanes && link->phase == LINK_OPEN; l++) {
-		struct verbs_lane *lane = &link->lanes[l];
-
-		if (lane_room(lane) == 0 ||
-			!lane_takes_copy(lane, sizeof(beat)))
-			continue;
-		lane_batch_begin(&batch, lane);
-		lane_add_write(&batch, link->peer_image_off + image_beat_off(),
-			lane->peer_image_rkey, &beat, sizeof(beat), NULL);
-		lane_post_signalled(&batch);
+		echo_look(&link->lanes[l], now);
+		if (link->phase == LINK_OPEN)
+			beat_send_on(&link->lanes[l], &beat);
 	}
 }
 

@@ -32,7 +32,8 @@ struct fake_device_config {
 	const char *address; /* IPv4 or IPv6, one per device */
 	uint32_t interface;  /* index of its network interface */
 	/* iWARP: no immediates, the accepting side may not send first, exact
-	 * lengths of private data, an error breaks the other side's queue. */
+	 * lengths of private data, an error breaks the other side's queue, and
+	 * what gets no answer is tried for ever. It alone has reads here. */
 	bool iwarp;
 	bool infiniband; /* link layer; else Ethernet */
 	/* Bytes of a write are placed in any order and at any time before the

@@ -55,7 +55,8 @@ static int make_qp(
 	if (!qp)
 		return errno;
 	qp->id = id;
-	qp->attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	qp->attr.qp_access_flags =
+		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	qp->attr.qp_state = IBV_QPS_INIT;
 	qp->qp.state = IBV_QPS_INIT;
 	qp->may_send = !id->passive;
@@ -91,7 +92,8 @@ static void fill_init(struct ibv_qp_attr *attributes, int *mask)
 {
 	attributes->pkey_index = 0;
 	attributes->port_num = 1;
-	attributes->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	attributes->qp_access_flags =
+		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 		IBV_QP_ACCESS_FLAGS;
 }

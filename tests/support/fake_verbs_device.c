@@ -189,8 +189,8 @@ static int query_device(
 	attributes->max_pd = 4096;
 	attributes->max_pkeys = 1;
 	attributes->phys_port_cnt = 1;
-	attributes->max_qp_rd_atom = config->iwarp ? 0 : 16;
-	attributes->max_qp_init_rd_atom = config->iwarp ? 0 : 16;
+	attributes->max_qp_rd_atom = config->iwarp ? 1 : 16;
+	attributes->max_qp_init_rd_atom = config->iwarp ? 1 : 16;
 	attributes->atomic_cap =
 		config->iwarp ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
 	return 0;

@@ -44,8 +44,10 @@ static bool opcode_is_known(const struct fake_qp *qp, enum ibv_wr_opcode opcode)
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 	case IBV_WR_SEND_WITH_IMM:
 		return !qp->device->config.iwarp;
+	case IBV_WR_RDMA_READ: /* others need none here */
+		return qp->device->config.iwarp;
 	default:
-		return false; /* the simulator knows no reads and atomics */
+		return false; /* the simulator knows no atomics */
 	}
 }
 

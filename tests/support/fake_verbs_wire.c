@@ -38,6 +38,7 @@ int64_t fake_due(void)
 static const enum ibv_wc_opcode wc_opcodes[] = {
 	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
 	[IBV_WR_SEND] = IBV_WC_SEND,
 	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
 };
@@ -108,7 +109,8 @@ static struct fake_qp *receiver_of(const struct fake_qp *qp)
 
 static bool needs_receive(const struct wqe *wqe)
 {
-	return wqe->send.opcode != IBV_WR_RDMA_WRITE;
+	return wqe->send.opcode != IBV_WR_RDMA_WRITE &&
+	       wqe->send.opcode != IBV_WR_RDMA_READ;
 }
 
 static bool has_immediate(const struct wqe *wqe)
@@ -121,6 +123,11 @@ static bool is_write(const struct wqe *wqe)
 {
 	return wqe->send.opcode == IBV_WR_RDMA_WRITE ||
 	       wqe->send.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+static bool is_read(const struct wqe *wqe)
+{
+	return wqe->send.opcode == IBV_WR_RDMA_READ;
 }
 
 /* Copies the source, which must not change until this send is completed. */
@@ -153,7 +160,7 @@ static void check_source(const struct fake_qp *qp, const struct wqe *wqe)
 {
 	uint64_t at = 0;
 
-	if (wqe->is_inline || wqe->bytes <= 64)
+	if (wqe->is_inline || is_read(wqe) || wqe->bytes <= 64)
 		return;
 	for (int s = 0; s < wqe->send.num_sge; s++) {
 		if (!fake_reaches(qp->qp.pd, wqe->sge[s].lkey, false,
@@ -201,6 +208,48 @@ static bool may_write(const struct fake_qp *other, const struct wqe *wqe)
 		       fake_reaches(other->qp.pd, wqe->send.wr.rdma.rkey, true,
 			       wqe->send.wr.rdma.remote_addr, wqe->bytes,
 			       IBV_ACCESS_REMOTE_WRITE));
+}
+
+/* Reads into one sge, what all before it on this queue pair have written.
+ * IBV_WC_SUCCESS, or what the reader completes with. iWARP places the answer as
+ * it places writes, so where it goes must allow them. */
+static enum ibv_wc_status read_from(
+	struct fake_qp *qp, const struct wqe *wqe, struct fake_qp *other)
+{
+	const struct ibv_sge *sge = &wqe->sge[0];
+	uint64_t from = wqe->send.wr.rdma.remote_addr;
+
+	if (wqe->send.num_sge != 1 ||
+		!fake_reaches(qp->qp.pd, sge->lkey, false, sge->addr,
+			sge->length,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE))
+		return IBV_WC_LOC_PROT_ERR;
+	if (!(other->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) ||
+		!fake_reaches(other->qp.pd, wqe->send.wr.rdma.rkey, true, from,
+			wqe->bytes, IBV_ACCESS_REMOTE_READ))
+		return IBV_WC_REM_ACCESS_ERR;
+	fake_place_all(other);
+	fake_copy((void *)(uintptr_t)sge->addr, (void *)(uintptr_t)from,
+		wqe->bytes);
+	return IBV_WC_SUCCESS;
+}
+
+static void mark_sent(struct wqe *wqe)
+{
+	wqe->sent = true;
+	wqe->due = fake_due();
+}
+
+static void read_by(struct fake_qp *qp, struct wqe *wqe, struct fake_qp *other)
+{
+	enum ibv_wc_status status = read_from(qp, wqe, other);
+
+	if (status == IBV_WC_REM_ACCESS_ERR)
+		fail_receiver(other);
+	if (status == IBV_WC_SUCCESS)
+		mark_sent(wqe);
+	else
+		fail_send(qp, wqe, status);
 }
 
 /* The receive of a send, or of a write with an immediate, is over. All that
@@ -255,8 +304,7 @@ static void send_to(struct fake_qp *qp, struct wqe *wqe, struct fake_qp *other)
 		return;
 	}
 	qp->device->sent_bytes += (int64_t)wqe->bytes;
-	wqe->sent = true;
-	wqe->due = fake_due();
+	mark_sent(wqe);
 }
 
 /* ---- steps -------------------------------------------------------------- */
@@ -268,6 +316,9 @@ static bool stall(struct fake_qp *qp, struct wqe *wqe, uint8_t retries,
 	int64_t now = clock_now();
 
 	if (fake.config.endless_retry && retries == 7)
+		return false;
+	/* TCP tries for a quarter of an hour: longer than any test. */
+	if (qp->device->config.iwarp && status == IBV_WC_RETRY_EXC_ERR)
 		return false;
 	if (wqe->give_up == 0) {
 		wqe->give_up = now + fake.config.retry_ns;
@@ -310,7 +361,10 @@ static bool send_next(struct fake_qp *qp, bool force)
 		return stall(
 			qp, wqe, qp->attr.rnr_retry, IBV_WC_RNR_RETRY_EXC_ERR);
 	wqe->give_up = 0;
-	send_to(qp, wqe, other);
+	if (is_read(wqe))
+		read_by(qp, wqe, other);
+	else
+		send_to(qp, wqe, other);
 	return true;
 }
 

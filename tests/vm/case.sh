@@ -39,15 +39,20 @@ kill_guest() { # HOST
 # What hosts tell each other, and the lines that they write.
 tell() { : >"$work/share/exchange/$1"; }
 was_told() { [ -e "$work/share/exchange/$1" ]; }
+# Nobody tells anything more once both have ended.
+was_told_or_is_over() { was_told "$1" || both_ended; }
 await() {
-	until_true "$(time_left)" was_told "$1" || {
+	until_true "$(time_left)" was_told_or_is_over "$1"
+	was_told "$1" || {
 		echo "nobody told '$1'"
 		return 1
 	}
 }
 has_written() { grep -qF -e "$2" "${main[$1]}.out" 2>/dev/null; }
+has_written_or_is_over() { has_written "$@" || both_ended; }
 await_line() { # HOST TEXT
-	until_true "$(time_left)" has_written "$1" "$2" || {
+	until_true "$(time_left)" has_written_or_is_over "$1" "$2"
+	has_written "$1" "$2" || {
 		echo "host $1 did not write '$2'"
 		return 1
 	}

@@ -58,17 +58,25 @@ start() {
 }
 
 # ranks N COMMAND...: N ranks on this host, as many on the other, with
-# torchrun's variables. Lines are marked with the rank. Each rank's end is told;
-# the status is the first one, by rank, that is not 0.
+# torchrun's variables, of a job of its own. Lines are marked with the rank. Each
+# rank's end is told; the status is the first one, by rank, that is not 0.
+#
+# Packets are sent again after a second (rxe), where the retries of the default
+# would be over before a loaded machine has emulated an answer. A case in which
+# somebody must be missed says `patience=17'.
+patience=18 jobs=0
 ranks() {
 	local count=$1 i rank status first=0 processes=()
 
 	shift
+	jobs=$((jobs + 1))
 	for ((i = 0; i < count; i++)); do
 		rank=$(((number - 1) * count + i))
 		RANK=$rank WORLD_SIZE=$((2 * count)) LOCAL_RANK=$i \
 			LOCAL_WORLD_SIZE=$count MASTER_ADDR=10.78.0.1 \
-			MASTER_PORT=29500 SHUNT_HOST_ID=$host "$@" \
+			MASTER_PORT=29500 SHUNT_KEY=secret SHUNT_JOB=$jobs \
+			SHUNT_HOST_ID=$host SHUNT_RDMA_ADDRESS=$own \
+			SHUNT_RDMA_ACK_TIMEOUT=$patience "$@" \
 			> >(sed -u "s/^/rank $rank: /") 2>&1 &
 		processes+=($!)
 		echo $! >"/run/case/rank$rank"
@@ -81,6 +89,11 @@ ranks() {
 	done
 	return "$first"
 }
+
+# The builds' programs; 2 ranks on each host.
+bench() { ranks 2 "$build/bin/shunt" bench --hosts 2 --check "$@"; }
+steps() { ranks 2 "$build/tests/vm_steps" "$@"; }
+sweep() { ranks 2 "$build/tests/vm_sweep" "$@"; }
 
 # ---- rping -------------------------------------------------------------
 
