@@ -33,6 +33,7 @@ static void run_range(struct seat *seat)
 				seat->hosts, n),
 			"no memory");
 		if (sweep.num_tables == 0) {
+			printf("case %" PRId64 "\n", n);
 			sweep_run(seat, &sweep);
 			num++;
 		}
@@ -45,6 +46,8 @@ int main(int argc, char **argv)
 {
 	struct range range;
 
+	/* So that a hang shows where. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc != 4) {
 		fprintf(stderr, "vm_sweep SEED FIRST COUNT\n");
 		return 2;
