@@ -2,7 +2,7 @@
 # the reference says, by either algorithm and whatever travels.
 # shellcheck shell=bash disable=SC2034,SC2154 # see case.sh and guest.sh
 on="one-rxe one-siw two-rxe two-siw"
-limit=120
+limit=180
 load=(--experts 12 --topk 4 --warmup 1)
 
 # exact OPTION...: with rank 0's report.

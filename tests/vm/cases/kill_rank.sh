@@ -2,7 +2,7 @@
 # those who come after find nothing in the way.
 # shellcheck shell=bash disable=SC2034,SC2154 # see case.sh and guest.sh
 on="one-rxe one-siw two-rxe two-siw"
-limit=120
+limit=180
 
 go() {
 	steps lose 2

@@ -1,7 +1,7 @@
 # A wire that loses packets and swaps others: steps are exact all the same.
 # shellcheck shell=bash disable=SC2034,SC2154 # see case.sh and guest.sh
 on="one-rxe one-siw two-rxe two-siw"
-limit=120
+limit=180
 patience=17
 
 go() {

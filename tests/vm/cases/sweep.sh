@@ -3,7 +3,7 @@
 # both hosts, also with ranks that are threads, of one process or of several.
 # shellcheck shell=bash disable=SC2034,SC2154 # see case.sh and guest.sh
 on="one-rxe one-siw two-rxe two-siw"
-limit=180
+limit=300
 
 go() {
 	sweep 1 0 30 &&
