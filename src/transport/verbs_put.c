@@ -14,7 +14,6 @@
  */
 #include "transport/verbs_put.h"
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "transport/verbs_lane.h"
 #include "transport/verbs_link.h"
@@ -155,6 +154,31 @@ static uint32_t key_of(const struct verbs_lane *lane,
 	return range ? range->rkeys[lane->peer_device] : lane->peer_image_rkey;
 }
 
+/* Writes a piece of the put. False if its source is gone: freed before flushed(),
+ * and not to be taken for one that is copied. */
+static bool write_piece(struct lane_batch *batch,
+	const struct verbs_pending *put, uint64_t from, uint32_t num_bytes,
+	uint32_t rkey)
+{
+	struct verbs_lane *lane = batch->lane;
+	const uint8_t *bytes = put->bytes + from;
+	const struct ibv_mr *mr = NULL;
+
+	if (!put->copied) {
+		mr = memory_find(
+			lane->link->far, lane->device, bytes, num_bytes);
+		if (!mr) {
+			link_fail(lane->link,
+				"the source of a put of %u bytes was freed",
+				num_bytes);
+			return false;
+		}
+	}
+	lane_add_write(batch, put->offset + from, rkey, bytes, num_bytes, mr);
+	lane_await_last(batch);
+	return true;
+}
+
 /* Writes what has room of a lane's part. True if that is all of it. */
 static bool write_part(struct lane_batch *batch, struct verbs_pending *put)
 {
@@ -167,15 +191,12 @@ static bool write_part(struct lane_batch *batch, struct verbs_pending *put)
 		return true;
 	rkey = key_of(lane, put, to);
 	while (*from < to && lane_room(lane) > 0) {
-		const uint8_t *bytes = put->bytes + *from;
 		uint32_t piece = lane->device->max_message_bytes;
 
 		if (to - *from < piece)
 			piece = (uint32_t)(to - *from);
-		lane_add_write(batch, put->offset + *from, rkey, bytes, piece,
-			put->copied ? NULL
-				    : memory_find(lane->link->far, lane->device,
-					      bytes, piece));
+		if (!write_piece(batch, put, *from, piece, rkey))
+			return false;
 		*from += piece;
 		lane->link->stalled_since = 0;
 		lane->dirty = lane->number != 0;
@@ -253,20 +274,6 @@ bool put_continue(struct verbs_link *link)
 	return !put->active;
 }
 
-/* A process that is stopped, or waits for something else for ever, takes no records,
- * though its device goes on to answer. Whoever puts shall not wait for ever, too. */
-static void give_up_stalled(struct verbs_link *link)
-{
-	int64_t patience = link->far->config.patience_ns;
-	int64_t now = clock_now();
-
-	if (link->stalled_since == 0)
-		link->stalled_since = now;
-	else if (now - link->stalled_since > patience)
-		link_fail(link, "it has taken no records for %lld ms",
-			(long long)(patience / VERBS_NS_PER_MS));
-}
-
 enum shunt_status put_start(struct verbs_link *link, uint64_t offset,
 	const void *bytes, uint64_t num_bytes, uint64_t counter_offset,
 	uint64_t add, bool *again)
@@ -282,10 +289,8 @@ enum shunt_status put_start(struct verbs_link *link, uint64_t offset,
 		return status;
 	*again = !outbox_send(link) || !put_continue(link) ||
 		 (copied && !fits_whole(link, num_bytes, counter_offset));
-	if (*again) {
-		link_keep_busy(link);
-		give_up_stalled(link);
-	}
+	if (*again)
+		link_stalls(link);
 	if (*again || link->phase != LINK_OPEN) {
 		*again = link->phase == LINK_OPEN;
 		return SHUNT_OK;
