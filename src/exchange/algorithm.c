@@ -8,9 +8,11 @@
  *	other hosts:		sum over them of 1 - (1 - n_h/W)^K
  *	experts elsewhere:	K * (W - n_own) / W
  *
- * on average. Fullmesh sends as many rows as the first (dispatch) and the third
- * (combine), hierarchy as the second; its partial sums are f32. It costs a
- * step inside the host more, so it must save some bytes, and there must be some.
+ * on average. Dispatch sends as many rows by fullmesh as the first, by hierarchy as
+ * the second, and to each rank, or host, the places, weights and scales of all tokens.
+ * Combine sends as many rows by fullmesh as the third, by hierarchy as many sums, in
+ * f32, as the second. Hierarchy costs a step inside the host more, so it must save
+ * some bytes, and there must be some.
  */
 #include "exchange/algorithm.h"
 
@@ -22,7 +24,8 @@
 #define WORTH_BYTES 65536.0
 
 struct traffic {
-	double ranks, hosts, experts; /* of other hosts, per token */
+	double ranks, hosts, experts; /* of other hosts, that a token goes to */
+	double all_ranks, all_hosts;  /* that there are */
 };
 
 static double missed(double share, int64_t times)
@@ -41,6 +44,8 @@ static struct traffic traffic_of(const struct shape *shape)
 	double all = hosts->num_members;
 	double far_ranks = all - hosts->size[0];
 	struct traffic traffic = {
+		.all_ranks = far_ranks,
+		.all_hosts = hosts->num_hosts - 1,
 		.ranks = far_ranks * (1.0 - missed(1.0 / all, shape->topk)),
 		.experts = (double)shape->topk * far_ranks / all,
 	};
@@ -58,6 +63,14 @@ static bool is_worth(const struct shape *shape, double fullmesh_bytes,
 	       fullmesh_bytes * (double)shape->max_tokens > WORTH_BYTES;
 }
 
+/* What goes along of each token, to whoever gets some. */
+static double beside_bytes(const struct shape *shape)
+{
+	return (double)(shape->num_sends * 4 + shape->topk * 4 +
+			shape_scale_bytes(shape) +
+			(shape->format.has_row_scale ? 4 : 0));
+}
+
 /* Bytes of an expert's row on its way home. */
 static double home_bytes(const struct shape *shape)
 {
@@ -70,13 +83,15 @@ void algorithm_choose(
 {
 	struct traffic traffic = traffic_of(shape);
 	double row = (double)shape->format.row_bytes;
+	double beside = beside_bytes(shape);
 	double partial = (double)shape->hidden * sizeof(float);
 
 	shape->rows_by_host = config->algorithm == SHUNT_ALGORITHM_HIERARCHY;
 	shape->sums_by_host = shape->rows_by_host;
 	if (config->algorithm == SHUNT_ALGORITHM_AUTO) {
-		shape->rows_by_host = is_worth(
-			shape, traffic.ranks * row, traffic.hosts * row);
+		shape->rows_by_host = is_worth(shape,
+			traffic.ranks * row + traffic.all_ranks * beside,
+			traffic.hosts * row + traffic.all_hosts * beside);
 		shape->sums_by_host =
 			is_worth(shape, traffic.experts * home_bytes(shape),
 				traffic.hosts * partial);
