@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "memory/segment.h"
+#include "support/child.h"
 #include "support/fake_verbs.h"
 #include "support/far_rig.h"
 
@@ -289,6 +290,53 @@ static void a_far_rank_without_a_device_is_named(void **state)
 	finish();
 }
 
+/* ---- lanes -------------------------------------------------------------- */
+
+#define STRIPED_BYTES (UINT64_C(1) << 20)
+
+/* Both put over all lanes that the pair has, more than a ring of records. */
+static int put_striped(struct rig_rank *rank)
+{
+	int32_t other = 1 - rank->rank;
+
+	for (uint64_t round = 1; round <= 40; round++) {
+		uint8_t *source = rank->area + STRIPED_BYTES;
+		uint8_t *target = rank->area + 2 * STRIPED_BYTES;
+
+		memset(source, (int)round, STRIPED_BYTES);
+		CHILD_CHECK(rig_put(rank, other, 2 * STRIPED_BYTES, source,
+				    STRIPED_BYTES, 0, 1) == SHUNT_OK);
+		CHILD_CHECK(rig_await(rank, other, 0, round));
+		for (uint64_t b = 0; b < STRIPED_BYTES; b += 4096)
+			CHILD_CHECK(target[b] == round);
+		CHILD_CHECK(
+			rig_put(rank, other, 0, NULL, 0, 128, 1) == SHUNT_OK);
+		CHILD_CHECK(rig_await(rank, other, 128, round));
+		CHILD_CHECK(rig_await_quiet(rank));
+	}
+	return 0;
+}
+
+/* Hosts need not have as many devices; the pair has what the greater asks. */
+static void ranks_of_different_lanes_reach_each_other(void **state)
+{
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		usual();
+		rig.configs[more].lanes = 16;
+		rig.configs[1 - more].lanes = 1;
+		rig.configs[0].queue_depth = rig.configs[1].queue_depth = 32;
+		fake_verbs_start(&hosts);
+		if (!rig_open(&rig))
+			fail_msg("%s; %s", rig.ranks[0].message,
+				rig.ranks[1].message);
+		if (!rig_run(&rig, put_striped))
+			fail_msg("lines %d, %d", rig.ranks[0].line,
+				rig.ranks[1].line);
+		finish();
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +353,7 @@ int main(int argc, char **argv)
 			memory_beyond_the_limit_is_refused_and_the_rest_works),
 		cmocka_unit_test(a_hello_that_is_not_sound_is_refused),
 		cmocka_unit_test(a_far_rank_without_a_device_is_named),
+		cmocka_unit_test(ranks_of_different_lanes_reach_each_other),
 	};
 
 	if (argc == 2)

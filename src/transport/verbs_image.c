@@ -52,11 +52,22 @@ static void block_init(struct far *far, struct verbs_link *link)
 	link->peer.control = image;
 }
 
+/* A link has as many lanes as the side that wants more. */
+static uint32_t most_lanes(const struct far *far)
+{
+	uint32_t most = 0;
+
+	for (int32_t l = 0; l < far->num_links; l++)
+		if (far->links[l].num_lanes > most)
+			most = far->links[l].num_lanes;
+	return most;
+}
+
 enum shunt_status images_open(struct far *far)
 {
 	enum shunt_status status;
 
-	far->block_bytes = image_block_bytes(far->num_lanes, far->queue_depth);
+	far->block_bytes = image_block_bytes(most_lanes(far), far->queue_depth);
 	far->images_bytes = (uint64_t)far->num_links * far->block_bytes;
 	status = segment_alloc(
 		far->segment, far->images_bytes, 1, &far->images_off);

@@ -29,6 +29,7 @@ static enum shunt_status link_make(struct verbs_link *link, struct far *far,
 	int32_t rank, const struct peer_hello *hello)
 {
 	struct far_address address;
+	uint32_t num_lanes = far->num_lanes;
 	bool absent;
 
 	link->far = far;
@@ -39,14 +40,14 @@ static enum shunt_status link_make(struct verbs_link *link, struct far *far,
 	link->peer_base = address.base;
 	link->peer_bytes = hello->segment_bytes;
 	link->num_peer_devices = address.num_devices;
-	link->num_lanes = far->num_lanes > address.num_lanes
-				  ? (uint8_t)far->num_lanes
-				  : address.num_lanes;
-	link->lanes = calloc(link->num_lanes, sizeof(*link->lanes));
+	if (num_lanes < address.num_lanes)
+		num_lanes = address.num_lanes;
+	link->lanes = calloc(num_lanes, sizeof(*link->lanes));
 	if (!link->lanes)
 		return error_set(SHUNT_NO_MEMORY,
-			"rank %d: no memory for %d lanes to rank %d", far->rank,
-			link->num_lanes, rank);
+			"rank %d: no memory for %u lanes to rank %d", far->rank,
+			num_lanes, rank);
+	link->num_lanes = (uint8_t)num_lanes; /* who closes goes by it */
 	for (uint8_t l = 0; l < link->num_lanes; l++) {
 		struct verbs_lane *lane = &link->lanes[l];
 
