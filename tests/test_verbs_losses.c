@@ -299,6 +299,44 @@ static void a_put_to_who_takes_no_records_ends(void **state)
 	finish();
 }
 
+/* True once a put was taken over whose record finds no receive. */
+static bool waits_for_credit(struct rig_rank *rank, int32_t to)
+{
+	const struct verbs_link *link = (void *)rank->peers[to];
+	const struct verbs_lane *lane = &link->lanes[0];
+	bool waits;
+
+	far_lock(rank->far);
+	waits = link->pending.active &&
+		lane->records_sent - lane->records_taken == lane->peer_depth;
+	far_unlock(rank->far);
+	return waits;
+}
+
+/* Nobody puts any more: only who waits for the source is there to notice. */
+static void a_wait_for_the_source_of_a_stalled_put_ends(void **state)
+{
+	const struct fake_form *form = fake_form_find("roce");
+	struct rig_rank *rank = &rig.ranks[0];
+
+	(void)state;
+	fake_form_start(form, 12);
+	rig_init(&rig, 2);
+	for (int r = 0; r < 2; r++)
+		fake_form_fill(form, r, &rig.configs[r]);
+	rig.configs[0].patience_ns = 50000000;
+	assert_true(rig_open(&rig));
+	far_lock(rig.ranks[1].far);
+	while (!waits_for_credit(rank, 1))
+		assert_int_equal(rig_put(rank, 1, DATA, rank->area + SOURCE,
+					 PUT_BYTES, COUNTER, 1),
+			SHUNT_OK);
+	assert_true(rig_await_quiet(rank));
+	far_unlock(rig.ranks[1].far);
+	expect_state(0, 1, PEER_DEAD);
+	finish();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -320,6 +358,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_world_of_the_dead_closes),
 		cmocka_unit_test(exposing_to_the_lost_does_no_harm),
 		cmocka_unit_test(a_put_to_who_takes_no_records_ends),
+		cmocka_unit_test(a_wait_for_the_source_of_a_stalled_put_ends),
 	};
 
 	if (argc == 2)

@@ -193,8 +193,8 @@ struct verbs_link {
 	bool said_leave;
 	bool at_fault; /* the peer said nonsense: no LEAVE makes it good */
 	int64_t failing_since;
-	int64_t stalled_since; /* puts find no room, and none comes; 0: no */
-	char why[192];         /* what went wrong last */
+	int64_t stalled_since; /* something finds no room; 0: all did, or some */
+	char why[192]; /* what went wrong last */
 
 	uint64_t
 		peer_base; /* of the segment, where the peer's device sees it */

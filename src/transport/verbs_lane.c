@@ -233,6 +233,7 @@ void lane_add_record(struct lane_batch *batch, const struct record *record)
 		request->opcode = IBV_WR_SEND;
 	}
 	lane->records_sent++;
+	lane->link->stalled_since = 0;
 }
 
 static void signal_last(struct lane_batch *batch)

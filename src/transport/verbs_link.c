@@ -130,6 +130,21 @@ void link_keep_busy(struct verbs_link *link)
 	link->far->busy = link;
 }
 
+/* A process that is stopped, or waits for something else for ever, takes no
+ * records, though its device goes on to answer. */
+void link_stalls(struct verbs_link *link)
+{
+	int64_t patience = link->far->config.patience_ns;
+	int64_t now = clock_now();
+
+	link_keep_busy(link);
+	if (link->stalled_since == 0)
+		link->stalled_since = now;
+	else if (now - link->stalled_since > patience)
+		link_fail(link, "it has taken no records for %lld ms",
+			(long long)(patience / VERBS_NS_PER_MS));
+}
+
 bool link_any_busy(struct far *far)
 {
 	bool any;
@@ -145,7 +160,7 @@ void link_pump(struct verbs_link *link)
 	if (link->phase != LINK_OPEN)
 		return;
 	if (!outbox_send(link) || !put_continue(link))
-		link_keep_busy(link);
+		link_stalls(link);
 	for (int l = 0; l < link->num_lanes && link->phase == LINK_OPEN; l++)
 		if (lane_return_credits(&link->lanes[l]))
 			link_keep_busy(link);

@@ -34,6 +34,11 @@ void link_fail_device(
 /* Has link_pump() called at the next progress. */
 void link_keep_busy(struct verbs_link *link);
 
+/* The same, as something finds no room. Ends the link if none has come for too
+ * long: whoever puts, or waits until its sources are free, shall not wait for
+ * ever. */
+void link_stalls(struct verbs_link *link);
+
 /* Whether link_poll_all() has anything to send that waits. Takes the lock. */
 bool link_any_busy(struct far *far);
 

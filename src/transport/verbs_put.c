@@ -14,7 +14,6 @@
  */
 #include "transport/verbs_put.h"
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "transport/verbs_lane.h"
 #include "transport/verbs_link.h"
@@ -253,20 +252,6 @@ bool put_continue(struct verbs_link *link)
 	return !put->active;
 }
 
-/* A process that is stopped, or waits for something else for ever, takes no records,
- * though its device goes on to answer. Whoever puts shall not wait for ever, too. */
-static void give_up_stalled(struct verbs_link *link)
-{
-	int64_t patience = link->far->config.patience_ns;
-	int64_t now = clock_now();
-
-	if (link->stalled_since == 0)
-		link->stalled_since = now;
-	else if (now - link->stalled_since > patience)
-		link_fail(link, "it has taken no records for %lld ms",
-			(long long)(patience / VERBS_NS_PER_MS));
-}
-
 enum shunt_status put_start(struct verbs_link *link, uint64_t offset,
 	const void *bytes, uint64_t num_bytes, uint64_t counter_offset,
 	uint64_t add, bool *again)
@@ -282,10 +267,8 @@ enum shunt_status put_start(struct verbs_link *link, uint64_t offset,
 		return status;
 	*again = !outbox_send(link) || !put_continue(link) ||
 		 (copied && !fits_whole(link, num_bytes, counter_offset));
-	if (*again) {
-		link_keep_busy(link);
-		give_up_stalled(link);
-	}
+	if (*again)
+		link_stalls(link);
 	if (*again || link->phase != LINK_OPEN) {
 		*again = link->phase == LINK_OPEN;
 		return SHUNT_OK;
