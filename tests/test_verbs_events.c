@@ -13,6 +13,7 @@
 #include "support/fake_forms.h"
 #include "support/far_rig.h"
 #include "support/scale.h"
+#include "transport/transport.h"
 
 #define COUNTER 0
 /* A connection of one lane takes about so many events of both sides. */
@@ -215,6 +216,41 @@ static void a_rank_that_listens_no_more_is_lost_before_the_deadline(
 	finish();
 }
 
+/* ---- acknowledgements ---------------------------------------------------- */
+
+/* A small put is copied, but arrives no sooner for that: whoever is told by a
+ * third rank that this one has flushed relies on it. */
+static void a_copied_put_is_flushed_when_it_has_arrived(void **state)
+{
+	struct rig_rank *rank = &rig.ranks[0];
+	struct peer *peer;
+	uint64_t word = 7;
+
+	(void)state;
+	for (int bounced = 0; bounced < 2; bounced++) {
+		prepare(bounced ? "short_lanes_bounced" : "roce", 2, 3);
+		assert_true(rig_open(&rig));
+		assert_true(rig_await_quiet(rank));
+		peer = rank->peers[1];
+		fake_verbs_hold(true);
+		assert_int_equal(rig_put(rank, 1, 4096, &word, sizeof(word),
+					 PUT_NO_COUNTER, 0),
+			SHUNT_OK);
+		far_progress(rank->far);
+		assert_false(peer->ops->flushed(peer));
+		fake_verbs_hold(false);
+		assert_true(rig_await_quiet(rank));
+		/* A pure signal has no bytes to wait for. */
+		fake_verbs_hold(true);
+		assert_int_equal(
+			rig_put(rank, 1, 0, NULL, 0, COUNTER, 1), SHUNT_OK);
+		assert_true(bounced || peer->ops->flushed(peer));
+		fake_verbs_hold(false);
+		assert_true(rig_await(&rig.ranks[1], 0, COUNTER, 1));
+		finish();
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +262,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_rank_with_another_secret_is_not_let_in),
 		cmocka_unit_test(
 			a_rank_that_listens_no_more_is_lost_before_the_deadline),
+		cmocka_unit_test(a_copied_put_is_flushed_when_it_has_arrived),
 	};
 
 	if (argc == 2)

@@ -307,8 +307,10 @@ static bool waits_for_credit(struct rig_rank *rank, int32_t to)
 	bool waits;
 
 	far_lock(rank->far);
-	waits = link->pending.active &&
-		lane->records_sent - lane->records_taken == lane->peer_depth;
+	waits = link->phase != LINK_OPEN ||
+		(link->pending.active &&
+			lane->records_sent - lane->records_taken ==
+				lane->peer_depth);
 	far_unlock(rank->far);
 	return waits;
 }
@@ -337,6 +339,33 @@ static void a_wait_for_the_source_of_a_stalled_put_ends(void **state)
 	finish();
 }
 
+/* A caller's fault: it costs the link, and nobody's memory. */
+static void a_source_that_is_freed_under_a_stalled_put_ends_the_link(
+	void **state)
+{
+	struct rig_rank *rank = &rig.ranks[0];
+	uint64_t source;
+	bool again = false;
+
+	(void)state;
+	start("short", 2);
+	assert_int_equal(segment_alloc(rank->segment, PUT_BYTES, 4096, &source),
+		SHUNT_OK);
+	fake_verbs_hold(true);
+	while (!again)
+		assert_int_equal(rank->peers[1]->ops->put(rank->peers[1],
+					 rig.ranks[1].area_off + DATA,
+					 segment_base(rank->segment) + source,
+					 PUT_BYTES, PUT_NO_COUNTER, 0, &again),
+			SHUNT_OK);
+	segment_free(rank->segment, source, PUT_BYTES);
+	fake_verbs_hold(false);
+	expect_state(0, 1, PEER_DEAD);
+	assert_true(rig_close(&rig));
+	assert_int_equal(rig_hangs(), 0);
+	fake_verbs_finish(); /* the device read what was freed: misuse */
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +388,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(exposing_to_the_lost_does_no_harm),
 		cmocka_unit_test(a_put_to_who_takes_no_records_ends),
 		cmocka_unit_test(a_wait_for_the_source_of_a_stalled_put_ends),
+		cmocka_unit_test(
+			a_source_that_is_freed_under_a_stalled_put_ends_the_link),
 	};
 
 	if (argc == 2)

@@ -69,8 +69,9 @@ struct transport_ops {
 	/* Moves outstanding work along. Never blocks. True if it did any. */
 	bool (*progress)(struct peer *peer);
 
-	/* True once the source bytes of all earlier puts may be reused. Never
-	 * blocks; the caller progresses in between. */
+	/* True once the bytes of all earlier puts, copied or not, have left for
+	 * good: the sources may be reused, and nothing of them arrives behind
+	 * what others do later. Never blocks; the caller progresses in between. */
 	bool (*flushed)(struct peer *peer);
 
 	/* What is known of the peer now. Cheap enough for a wait loop: no

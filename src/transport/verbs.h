@@ -130,8 +130,8 @@ struct verbs_lane {
 	/* Requests: head posted, tail known to be over. */
 	uint32_t depth;
 	uint64_t head, tail;
-	uint64_t signalled;   /* head behind the last that was signalled */
-	uint64_t source_head; /* head behind the last with a source in use */
+	uint64_t signalled;    /* head behind the last that was signalled */
+	uint64_t awaited_head; /* head behind the last with bytes of a put */
 	struct lane_slot *slots;
 
 	/* See verbs_echo.h. */
@@ -194,7 +194,7 @@ struct verbs_link {
 	bool at_fault; /* the peer said nonsense: no LEAVE makes it good */
 	int64_t failing_since;
 	int64_t stalled_since; /* something finds no room; 0: all did, or some */
-	char why[192]; /* what went wrong last */
+	char why[192];         /* what went wrong last */
 
 	uint64_t
 		peer_base; /* of the segment, where the peer's device sees it */

@@ -42,7 +42,7 @@ void lane_reset(struct verbs_lane *lane)
 	lane_release(lane);
 	lane->generation++;
 	lane->head = lane->tail = 0;
-	lane->signalled = lane->source_head = 0;
+	lane->signalled = lane->awaited_head = 0;
 	lane->records_sent = lane->records_taken = 0;
 	lane->dirty = false;
 	lane->num_receives = 0;
@@ -172,7 +172,7 @@ static struct ibv_send_wr *batch_add(struct lane_batch *batch,
 	slot->bounce = -1;
 	if (!mr)
 		carry_copy(lane, request, piece, slot);
-	batch->in_use[batch->num] = mr || slot->bounce >= 0;
+	batch->is_awaited[batch->num] = slot->bounce >= 0;
 	if (batch->num > 0)
 		batch->requests[batch->num - 1].next = request;
 	batch->num++;
@@ -191,8 +191,12 @@ void lane_add_write(struct lane_batch *batch, uint64_t offset, uint32_t rkey,
 	request->opcode = IBV_WR_RDMA_WRITE;
 	request->wr.rdma.remote_addr = batch->lane->link->peer_base + offset;
 	request->wr.rdma.rkey = rkey;
-	if (mr)
-		batch->lane->source_head = batch->lane->head;
+}
+
+void lane_await_last(struct lane_batch *batch)
+{
+	batch->is_awaited[batch->num - 1] = true;
+	batch->lane->awaited_head = batch->lane->head;
 }
 
 void lane_add_read(struct lane_batch *batch, uint64_t offset, uint32_t rkey,
@@ -242,8 +246,8 @@ static void signal_last(struct lane_batch *batch)
 	bool half = lane->head - lane->signalled >= lane->depth / 2;
 	int last = batch->num - 1;
 
-	/* The last whose source is in use: somebody waits for that. */
-	while (!half && last >= 0 && !batch->in_use[last])
+	/* The last that somebody waits for. */
+	while (!half && last >= 0 && !batch->is_awaited[last])
 		last--;
 	if (last < 0)
 		return;

@@ -24,7 +24,7 @@ struct lane_batch {
 	int num;
 	struct ibv_send_wr requests[LANE_BATCH];
 	struct ibv_sge pieces[LANE_BATCH];
-	bool in_use[LANE_BATCH]; /* its source is, until it is over */
+	bool is_awaited[LANE_BATCH]; /* somebody waits until it is over */
 	struct record records[LANE_BATCH];
 };
 
@@ -60,6 +60,9 @@ void lane_add_write(struct lane_batch *batch, uint64_t offset, uint32_t rkey,
  * covers the bytes that it goes to. */
 void lane_add_read(struct lane_batch *batch, uint64_t offset, uint32_t rkey,
 	void *bytes, uint32_t num_bytes, const struct ibv_mr *mr);
+
+/* The write that was added last is awaited by flushed(). */
+void lane_await_last(struct lane_batch *batch);
 
 /* Adds a record; lane_takes_record() said so. Fills in its sequence. */
 void lane_add_record(struct lane_batch *batch, const struct record *record);

@@ -243,7 +243,7 @@ bool link_is_flushed(const struct verbs_link *link)
 	if (link->phase != LINK_OPEN)
 		return link->phase == LINK_GONE;
 	for (int l = 0; l < link->num_lanes; l++)
-		if (link->lanes[l].tail < link->lanes[l].source_head)
+		if (link->lanes[l].tail < link->lanes[l].awaited_head)
 			return false;
 	return !link->pending.active;
 }

@@ -154,6 +154,31 @@ static uint32_t key_of(const struct verbs_lane *lane,
 	return range ? range->rkeys[lane->peer_device] : lane->peer_image_rkey;
 }
 
+/* Writes a piece of the put. False if its source is gone: freed before flushed(),
+ * and not to be taken for one that is copied. */
+static bool write_piece(struct lane_batch *batch,
+	const struct verbs_pending *put, uint64_t from, uint32_t num_bytes,
+	uint32_t rkey)
+{
+	struct verbs_lane *lane = batch->lane;
+	const uint8_t *bytes = put->bytes + from;
+	const struct ibv_mr *mr = NULL;
+
+	if (!put->copied) {
+		mr = memory_find(
+			lane->link->far, lane->device, bytes, num_bytes);
+		if (!mr) {
+			link_fail(lane->link,
+				"the source of a put of %u bytes was freed",
+				num_bytes);
+			return false;
+		}
+	}
+	lane_add_write(batch, put->offset + from, rkey, bytes, num_bytes, mr);
+	lane_await_last(batch);
+	return true;
+}
+
 /* Writes what has room of a lane's part. True if that is all of it. */
 static bool write_part(struct lane_batch *batch, struct verbs_pending *put)
 {
@@ -166,15 +191,12 @@ static bool write_part(struct lane_batch *batch, struct verbs_pending *put)
 		return true;
 	rkey = key_of(lane, put, to);
 	while (*from < to && lane_room(lane) > 0) {
-		const uint8_t *bytes = put->bytes + *from;
 		uint32_t piece = lane->device->max_message_bytes;
 
 		if (to - *from < piece)
 			piece = (uint32_t)(to - *from);
-		lane_add_write(batch, put->offset + *from, rkey, bytes, piece,
-			put->copied ? NULL
-				    : memory_find(lane->link->far, lane->device,
-					      bytes, piece));
+		if (!write_piece(batch, put, *from, piece, rkey))
+			return false;
 		*from += piece;
 		lane->link->stalled_since = 0;
 		lane->dirty = lane->number != 0;
