@@ -25,6 +25,7 @@
 #include "combine/reach.h"
 #include "combine/rows.h"
 #include "combine/tokens.h"
+#include "exchange/span.h"
 #include "exchange/step.h"
 
 /* ---- states ----------------------------------------------------------- */
@@ -34,7 +35,9 @@ static bool has_tp(const struct shunt_exchange *exchange)
 	return exchange_shape(exchange)->tp_size > 1;
 }
 
-/* Waits for all who read this rank's y, also for those who gave up. */
+/* Waits for all who read this rank's y, also for those who gave up; and for the
+ * acknowledgements of other hosts: a device that has none may read y once more,
+ * which the caller may free. */
 static void advance_read(struct shunt_exchange *exchange, struct step *step)
 {
 	const struct view *view = step->view;
@@ -43,6 +46,8 @@ static void advance_read(struct shunt_exchange *exchange, struct step *step)
 		if (!step_has_signal(
 			    exchange, step, view->members[step->cursor]))
 			return;
+	if (exchange_shape(exchange)->hosts && !span_is_flushed(exchange))
+		return;
 	step->advance = NULL;
 	step->state = STEP_COMBINED;
 }
