@@ -46,8 +46,8 @@ static struct traffic traffic_of(const struct shape *shape)
 	};
 
 	for (int32_t h = 1; h < hosts->num_hosts; h++)
-		traffic.hosts += 1.0 - missed(hosts->size[h] / all,
-					       shape->topk);
+		traffic.hosts +=
+			1.0 - missed(hosts->size[h] / all, shape->topk);
 	return traffic;
 }
 
@@ -77,9 +77,9 @@ void algorithm_choose(
 	if (config->algorithm == SHUNT_ALGORITHM_AUTO) {
 		shape->rows_by_host = is_worth(
 			shape, traffic.ranks * row, traffic.hosts * row);
-		shape->sums_by_host = is_worth(shape,
-			traffic.experts * home_bytes(shape),
-			traffic.hosts * partial);
+		shape->sums_by_host =
+			is_worth(shape, traffic.experts * home_bytes(shape),
+				traffic.hosts * partial);
 	}
 	shape->sums_by_host = shape->sums_by_host && !config->exact_sums;
 }
