@@ -13,7 +13,10 @@
 #include <signal.h>
 
 #include "base/clock.h"
+#include "support/hosts.h"
 #include "support/pair.h"
+#include "transport/verbs_service.h"
+#include "world/world.h"
 
 #define MOST_NS INT64_C(20000000000)
 
@@ -85,6 +88,29 @@ static void steps_in_flight_end_by_progress_alone(void **state)
 	for (int l = 0; l < RANKS_NUM_LAUNCHES; l++)
 		ranks_run_simple(
 			(enum ranks_launch)l, PAIR_RANKS, poll_steps, NULL);
+}
+
+/* What other hosts send is taken in by the polls themselves: the far side's own
+ * thread, which looks now and then, is stopped. */
+static void poll_steps_without_help(struct seat *seat)
+{
+	service_stop(seat->world->far);
+	poll_steps(seat);
+}
+
+static void steps_over_hosts_end_by_progress_alone(void **state)
+{
+	static const int32_t hosts[PAIR_RANKS] = {0, 1};
+	struct ranks_plan plan = {
+		.launch = RANKS_THREADS,
+		.num_ranks = PAIR_RANKS,
+		.hosts = hosts,
+	};
+
+	(void)state;
+	if (!hosts_can(plan.launch, 2))
+		skip();
+	ranks_run(&plan, poll_steps_without_help);
 }
 
 /* A combine whose experts are not all fed waits for nobody else. */
@@ -202,6 +228,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steps_in_flight_end_by_progress_alone),
+		cmocka_unit_test(steps_over_hosts_end_by_progress_alone),
 		cmocka_unit_test(a_combine_that_is_being_fed_waits_for_nobody),
 		cmocka_unit_test(a_failed_step_is_told_by_its_own_finish),
 		cmocka_unit_test(a_death_is_told_by_progress),
