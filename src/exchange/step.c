@@ -419,18 +419,18 @@ void step_fail_refused(struct shunt_exchange *exchange, struct step *step,
 		(unsigned long long)step->epoch, reason);
 }
 
-/* The caller may change y from now on. Whoever reads it in place looks for this
- * mark when it has read: without the mark, all was as announced. */
+/* The caller may change y from now on. Members of other hosts have all of it
+ * before, and of the note, or they are lost. Whoever reads it in place looks for
+ * this mark when it has read: without the mark, all was as announced. */
 static void withdraw_y(struct shunt_exchange *exchange, struct step *step)
 {
 	struct step_head *note = exchange_note(exchange, exchange->rank, step);
 
 	if (!step->y_is_announced)
 		return;
-	order_withdraw(&note->withdrawn, step->epoch);
-	/* Members of other hosts have all of it, or it is lost on the way. */
 	if (exchange_shape(exchange)->hosts)
 		span_flush(exchange);
+	order_withdraw(&note->withdrawn, step->epoch);
 }
 
 static void give_up_phase(
