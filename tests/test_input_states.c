@@ -419,6 +419,42 @@ static void a_step_given_up_is_refused_elsewhere_and_the_next_step_works(
 	ranks_run_both(2, give_up_offered_rows, NULL);
 }
 
+/* Rank 1 gives up a step that all have announced, and makes no other call until
+ * rank 0 has been told. */
+static void give_up_and_stay_away(struct seat *seat)
+{
+	struct shunt_exchange_config config = small_config();
+	struct stand stand;
+	struct trial *step;
+
+	stand_init(&stand, seat, &config);
+	step = stand_prepare(&stand);
+	SEAT_OK(seat, shunt_dispatch_start(
+			      stand.exchange, &step->args, &step->handle));
+	seat_barrier(seat);
+	if (seat->rank == 1) {
+		shunt_handle_destroy(step->handle);
+		seat_await(seat, 0, 1);
+	} else {
+		SEAT_OK(seat,
+			shunt_dispatch_finish(step->handle, 0, &step->out));
+		trial_check_dispatch(seat, step);
+		trial_make_rows(seat, step);
+		SEAT_STATUS(seat, SHUNT_PEER_REFUSED,
+			shunt_combine(step->handle, &step->combine));
+		seat_mark(seat, 1);
+	}
+	stand_drop(step);
+	stand_step(&stand);
+	stand_fini(&stand);
+}
+
+static void who_gives_a_step_up_may_stay_away(void **state)
+{
+	(void)state;
+	ranks_run_both(2, give_up_and_stay_away, NULL);
+}
+
 static void come_to_creation_late(struct seat *seat)
 {
 	struct shunt_exchange_config config = small_config();
@@ -491,6 +527,7 @@ int main(void)
 			a_late_rank_is_a_timeout_that_names_it_and_waiting_again_works),
 		cmocka_unit_test(
 			a_step_given_up_is_refused_elsewhere_and_the_next_step_works),
+		cmocka_unit_test(who_gives_a_step_up_may_stay_away),
 		cmocka_unit_test(
 			a_rank_that_does_not_come_to_creation_is_a_timeout_that_names_it),
 		cmocka_unit_test(

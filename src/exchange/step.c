@@ -1,10 +1,7 @@
 /* Signals, waits and refusals of a step; see step.h. */
 #include "exchange/step.h"
 
-#include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -168,7 +165,8 @@ void step_await(struct step *step, enum phase phase,
 	step->advance = advance;
 }
 
-static void step_end_or_drain(struct step *step);
+static void step_end_or_drain(
+	struct shunt_exchange *exchange, struct step *step);
 
 /* Takes what the step failed with; it is over. */
 static enum shunt_status take_failure(
@@ -178,7 +176,7 @@ static enum shunt_status take_failure(
 	if (step->failure.rank >= 0)
 		error_add_rank(step->failure.rank);
 	exchange->counters.now.failed_steps++;
-	step_end_or_drain(step);
+	step_end_or_drain(exchange, step);
 	return step->failure.status;
 }
 
@@ -238,11 +236,15 @@ static void advance_refusal(struct shunt_exchange *exchange, struct step *step)
 	step_end(step);
 }
 
-static void drain(struct step *step, enum signal_code refusal)
+/* If all have announced it they are told at once: this rank may make no other
+ * call for long. */
+static void drain(struct shunt_exchange *exchange, struct step *step,
+	enum signal_code refusal)
 {
 	step->refusal = refusal;
 	step->state = STEP_DRAINING;
 	step_await(step, PHASE_COUNTS, advance_refusal);
+	advance_refusal(exchange, step);
 }
 
 /* Over several hosts: what earlier steps have sent has arrived, so that nothing of
@@ -342,10 +344,11 @@ void step_end_early(struct step *step)
 	step->advance = NULL;
 }
 
-static void step_end_or_drain(struct step *step)
+static void step_end_or_drain(
+	struct shunt_exchange *exchange, struct step *step)
 {
 	if (step->drains)
-		drain(step, SIGNAL_GIVEN_UP);
+		drain(exchange, step, SIGNAL_GIVEN_UP);
 	else
 		step_end(step);
 }
@@ -369,24 +372,11 @@ enum shunt_status step_refuse(struct shunt_exchange *exchange,
 		shunt_error_message());
 	step_signal(exchange, step, phase, SIGNAL_REFUSED);
 	if (phase == PHASE_COUNTS)
-		drain(step, SIGNAL_REFUSED);
+		drain(exchange, step, SIGNAL_REFUSED);
 	else
 		step_end(step);
 	exchange->counters.now.failed_steps++;
 	return status;
-}
-
-void step_fail(struct step *step, enum shunt_status status, int32_t rank,
-	const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(step->failure.message, sizeof(step->failure.message), format,
-		args);
-	va_end(args);
-	step->failure.status = status;
-	step->failure.rank = rank;
 }
 
 void step_signal_landed(struct shunt_exchange *exchange, struct step *step)
@@ -394,29 +384,6 @@ void step_signal_landed(struct shunt_exchange *exchange, struct step *step)
 	if (exchange_shape(exchange)->rows_by_host &&
 		step->sent[PHASE_LANDED] >> CODE_BITS != step->epoch)
 		step_signal(exchange, step, PHASE_LANDED, SIGNAL_OK);
-}
-
-/* A peer's text: cut, and nothing but printable characters. */
-static void copy_reason(char *to, const char *from, size_t bytes)
-{
-	memcpy(to, from, bytes);
-	to[bytes - 1] = '\0';
-	for (; *to; to++)
-		if (!isprint((unsigned char)*to))
-			*to = '?';
-}
-
-void step_fail_refused(struct shunt_exchange *exchange, struct step *step,
-	int32_t rank, const struct step_head *head)
-{
-	char reason[STEP_REASON_BYTES] = "it gave the step up";
-	char name[48];
-
-	if (step_signal_code(exchange, step, rank) == SIGNAL_REFUSED)
-		copy_reason(reason, head->reason, sizeof(reason));
-	step_fail(step, SHUNT_PEER_REFUSED, rank, "%s refused step %llu: %s",
-		group_rank_text(exchange->group, rank, name),
-		(unsigned long long)step->epoch, reason);
 }
 
 /* The caller may change y from now on. Members of other hosts have all of it
@@ -465,7 +432,7 @@ void step_give_up(struct shunt_exchange *exchange, struct step *step)
 	if (step_is_over(step))
 		return;
 	if (step->state == STEP_COUNTING) {
-		drain(step, SIGNAL_GIVEN_UP);
+		drain(exchange, step, SIGNAL_GIVEN_UP);
 		return;
 	}
 	if (step->state == STEP_RECEIVING || step->state == STEP_DISPATCHED ||
@@ -473,7 +440,7 @@ void step_give_up(struct shunt_exchange *exchange, struct step *step)
 		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
 	if (step->state == STEP_COMBINING)
 		release_readers(exchange, step);
-	step_end_or_drain(step);
+	step_end_or_drain(exchange, step);
 }
 
 bool step_collect(struct shunt_exchange *exchange, struct step *step,
