@@ -185,8 +185,6 @@ static void open_lane_event(
 	case RDMA_CM_EVENT_ADDR_CHANGE:   /* the connection goes on */
 		return;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		/* It may have said before that it leaves. */
-		link_poll_all(lane->link->far);
 		link_fail(lane->link, "disconnected by it");
 		return;
 	default:
