@@ -115,10 +115,10 @@ static void wrong_fields_are_named_with_value_and_range(void **state)
 	struct shunt_world_config config;
 
 	(void)state;
-#define REFUSED(field, number, range)                  \
-	do {                                           \
-		config = none;                         \
-		config.field = number;                 \
+#define REFUSED(field, number, range)                     \
+	do {                                              \
+		config = none;                            \
+		config.field = number;                    \
 		refused(&config, #field, #number, range); \
 	} while (0)
 	REFUSED(rdma_port, 256, "1 .. 255");
