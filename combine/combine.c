@@ -3,6 +3,7 @@
  * to the caller's tokens.
  *
  *	feeding   rows come expert by expert; a done word tells of each expert
+ *	ROWS      over several hosts: others can take rows
  *	RESULTS   all rows can be read; with TP: summed over the TP group, and
  *	TRAVEL    the sums can be read
  *	SUMS      with sums by host: those of other hosts have come
@@ -170,41 +171,70 @@ static void advance_fed(struct shunt_exchange *exchange, struct step *step)
 	advance_results(exchange, step);
 }
 
-/* Sends what ranks of other hosts need of this one's, but for rows of experts that
- * were fed: those have gone. False if the step has failed. */
+static int64_t num_local(const struct step *step)
+{
+	return placement_num_local(&step->view->placement, step->view->rank);
+}
+
+/* Experts that were fed before other hosts could take their rows. */
+static bool send_unsent(struct shunt_exchange *exchange, struct step *step)
+{
+	bool sound = true;
+
+	for (int64_t l = 0; sound && l < num_local(step); l++)
+		if (step->fed[l] == FED_NOT_SENT)
+			sound = home_send_expert(exchange, step, l);
+	return sound;
+}
+
+/* Sends what ranks of other hosts need of this one's. False if the step has
+ * failed. */
 static bool send_home(struct shunt_exchange *exchange, struct step *step)
 {
 	const struct shape *shape = exchange_shape(exchange);
 
-	if (!shape->hosts)
-		return true;
 	if (shape->sums_by_host)
 		host_sums_tell(exchange, step);
 	if (has_tp(exchange))
 		home_send_results(exchange, step);
-	else if (rows_go_home(shape) && !step->combine.feed)
-		return home_send_rows(exchange, step);
+	else if (rows_go_home(shape))
+		return step->combine.feed ? send_unsent(exchange, step)
+					  : home_send_rows(exchange, step);
 	return true;
 }
 
-/* All rows of this rank are taken in. */
-static void announce(struct shunt_exchange *exchange, struct step *step)
+static void announce_results(struct shunt_exchange *exchange, struct step *step)
 {
-	step->state = STEP_COMBINING;
 	step->awaited = PHASE_RESULTS;
-	if (!send_home(exchange, step))
+	if (exchange_shape(exchange)->hosts && !send_home(exchange, step))
 		return;
 	step_signal(exchange, step, PHASE_RESULTS, SIGNAL_OK);
 	step_await(step, PHASE_RESULTS,
 		step->early.is_on ? advance_fed : advance_results);
 }
 
-/* ---- feeding ------------------------------------------------------------ */
-
-static int64_t num_local(const struct step *step)
+/* Waits until other hosts can take rows. */
+static void advance_home(struct shunt_exchange *exchange, struct step *step)
 {
-	return placement_num_local(&step->view->placement, step->view->rank);
+	if (step_far_have_fetched(exchange, step))
+		announce_results(exchange, step);
 }
+
+/* All rows of this rank are taken in. */
+static void announce(struct shunt_exchange *exchange, struct step *step)
+{
+	const struct shape *shape = exchange_shape(exchange);
+
+	step->state = STEP_COMBINING;
+	if (!shape->tp_spans && (!rows_go_home(shape) || has_tp(exchange))) {
+		announce_results(exchange, step);
+		return;
+	}
+	step_await(step, PHASE_ROWS, advance_home);
+	advance_home(exchange, step);
+}
+
+/* ---- feeding ------------------------------------------------------------ */
 
 static void begin_feed(struct shunt_exchange *exchange, struct step *step)
 {
@@ -212,7 +242,7 @@ static void begin_feed(struct shunt_exchange *exchange, struct step *step)
 
 	step->unfed = 0;
 	for (int64_t l = 0; l < experts; l++) {
-		step->fed[l] = 0;
+		step->fed[l] = FED_NOT;
 		step->unfed += step->route->expert_rows[l] > 0;
 	}
 	early_begin(exchange, step);
@@ -229,9 +259,9 @@ static void tell_fed(
 {
 	if (--step->unfed == 0)
 		announce(exchange, step);
-	else if (step->early.is_on)
+	else if (step->early.is_on && step->fed[local] != FED_NOT_SENT)
 		step_signal_done(exchange, step, local);
-	if (step->early.is_on)
+	if (step->early.is_on && step->advance)
 		step->advance(exchange, step);
 }
 
@@ -257,6 +287,19 @@ static enum shunt_status check_feed(const struct shunt_exchange *exchange,
 	return combine_args_check_stride(exchange, "y_stride", y_stride);
 }
 
+/* Sends the rows of a fed expert to other hosts, or leaves them for the last one.
+ * False if the step has failed. */
+static bool send_fed(
+	struct shunt_exchange *exchange, struct step *step, int64_t local)
+{
+	if (!rows_go_home(exchange_shape(exchange)) || has_tp(exchange))
+		return true;
+	if (step_far_have_fetched(exchange, step))
+		return home_send_expert(exchange, step, local);
+	step->fed[local] = FED_NOT_SENT;
+	return true;
+}
+
 static enum shunt_status feed(struct shunt_exchange *exchange,
 	struct step *step, int64_t local, const void *y, int64_t y_stride)
 {
@@ -265,14 +308,13 @@ static enum shunt_status feed(struct shunt_exchange *exchange,
 
 	if (status != SHUNT_OK)
 		return status;
-	step->fed[local] = 1;
+	step->fed[local] = FED;
 	if (step->state != STEP_FEEDING || step->route->expert_rows[local] == 0)
 		return SHUNT_OK;
 	rows_feed(exchange, step, local, y,
 		dtype_row_bytes(
 			exchange->accepted.config.expert_dtype, stride));
-	if (rows_go_home(exchange_shape(exchange)) && !has_tp(exchange) &&
-		!home_send_expert(exchange, step, local))
+	if (!send_fed(exchange, step, local))
 		return SHUNT_OK; /* its finish tells */
 	tell_fed(exchange, step, local);
 	return SHUNT_OK;

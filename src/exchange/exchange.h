@@ -73,6 +73,10 @@ enum given {
 /* Longest row stride that callers may give, in elements. */
 #define MAX_STRIDE (INT64_C(1) << 40)
 
+/* Whether an expert of a combine with `feed` was fed, and what other hosts have of
+ * its rows. */
+enum fed { FED_NOT, FED, FED_NOT_SENT };
+
 /* Rows in memory: row i at base + i * pitch. */
 struct row_place {
 	const uint8_t *base;
@@ -142,7 +146,7 @@ struct step {
 	struct quant_tally combine_tally;
 	bool y_is_announced; /* owners read y in place: await PHASE_READ */
 	bool any_announced;  /* some rank's y is read in place */
-	uint8_t *fed;        /* [L]: experts that were fed */
+	uint8_t *fed;        /* [L]: enum fed */
 	int64_t unfed;       /* experts with rows that are still to be fed */
 	/* [L * members]: last value of each of the slot's done words there */
 	uint64_t *sent_done;

@@ -23,7 +23,7 @@ void span_signal(struct shunt_exchange *exchange, const struct step *step,
 	int32_t member, enum phase phase, uint64_t line, uint64_t add);
 
 /* True once the sources of all puts of this rank may be overwritten: they have
- * arrived, or whom they were for is lost. */
+ * gone, or whom they were for is lost. */
 bool span_is_flushed(const struct shunt_exchange *exchange);
 
 /* Waits for that. It takes as long as the transport needs to find a peer dead. */

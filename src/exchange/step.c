@@ -35,6 +35,8 @@ static bool is_expected(const struct shunt_exchange *exchange,
 {
 	if (!phase_is_between(exchange, step->awaited, rank))
 		return false;
+	if (step->awaited == PHASE_ROWS && step->state == STEP_COMBINING)
+		return exchange_is_far(exchange, rank);
 	return step->awaited != PHASE_SUMS ||
 	       view_rail(step->view, exchange->rank,
 		       exchange_shape(exchange)->hosts->host[rank]) == rank;
@@ -106,15 +108,37 @@ const _Atomic uint64_t *step_done_words(const struct shunt_exchange *exchange,
 				   exchange, step, exchange->rank, rank, 0));
 }
 
-static uint64_t line_value(const struct shunt_exchange *exchange,
-	const struct step *step, int32_t rank)
+static uint64_t line_of(const struct shunt_exchange *exchange,
+	const struct step *step, enum phase phase, int32_t rank)
 {
 	uint64_t offset = layout_line(&exchange->layouts[exchange->rank],
-		exchange_shape(exchange), step->awaited, step->slot, rank);
+		exchange_shape(exchange), phase, step->slot, rank);
 	const struct line *line = (const struct line *)(void
 			*)(exchange->windows[exchange->rank] + offset);
 
 	return order_acquire(&line->value);
+}
+
+static uint64_t line_value(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank)
+{
+	return line_of(exchange, step, step->awaited, rank);
+}
+
+bool step_far_have_fetched(
+	const struct shunt_exchange *exchange, const struct step *step)
+{
+	const struct view *view = step->view;
+
+	for (int32_t i = 0; i < view->num_members; i++) {
+		int32_t rank = view->members[i];
+
+		if (exchange_is_far(exchange, rank) &&
+			line_of(exchange, step, PHASE_ROWS, rank) >> CODE_BITS <
+				step->epoch)
+			return false;
+	}
+	return true;
 }
 
 bool step_has_signal(const struct shunt_exchange *exchange,
@@ -247,8 +271,8 @@ static void drain(struct shunt_exchange *exchange, struct step *step,
 	advance_refusal(exchange, step);
 }
 
-/* Over several hosts: what earlier steps have sent has arrived, so that nothing of
- * theirs can come to a rank that has given them up, behind what comes next. */
+/* Over several hosts: what earlier steps have sent is not read any more where it
+ * lies, so that this one may write there. */
 static void advance_flush(struct shunt_exchange *exchange, struct step *step)
 {
 	if (span_is_flushed(exchange))

@@ -34,6 +34,12 @@ const _Atomic uint64_t *step_done_words(const struct shunt_exchange *exchange,
 bool step_has_signal(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank);
 
+/* Over several hosts: true once the members of other hosts have fetched their rows
+ * of this step. Until then what is put to `back` there could meet rows of an earlier
+ * step that are on their way (docs/protocol.md). */
+bool step_far_have_fetched(
+	const struct shunt_exchange *exchange, const struct step *step);
+
 /* True if `rank` has said that it will not come to this exchange again. */
 bool step_has_closed(const struct shunt_exchange *exchange, int32_t rank);
 

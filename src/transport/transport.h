@@ -70,8 +70,8 @@ struct transport_ops {
 	bool (*progress)(struct peer *peer);
 
 	/* True once the bytes of all earlier puts, copied or not, have left for
-	 * good: the sources may be reused, and nothing of them arrives behind
-	 * what others do later. Never blocks; the caller progresses in between. */
+	 * good: the sources may be reused. That they have arrived is not said.
+	 * Never blocks; the caller progresses in between. */
 	bool (*flushed)(struct peer *peer);
 
 	/* What is known of the peer now. Cheap enough for a wait loop: no

@@ -70,13 +70,28 @@ static void directory_send(const struct shunt_group *group,
 	}
 }
 
+/* A free entry, none that was used lately: an image of the directory on another
+ * host may show its new offset a moment before it loses the old key. */
+static struct directory_entry *directory_take(struct shunt_world *world)
+{
+	for (int i = 0; i < CONTROL_MAX_GROUPS; i++) {
+		struct directory_entry *entry =
+			&world->control->directory[world->next_entry++ %
+						   CONTROL_MAX_GROUPS];
+
+		if (order_acquire(&entry->key) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
 static enum shunt_status directory_publish(struct shunt_group *group)
 {
 	struct shunt_world *world = group->world;
 	struct directory_entry *entry;
 
 	pthread_mutex_lock(&world->lock);
-	entry = directory_find(world->control, 0);
+	entry = directory_take(world);
 	if (entry) {
 		order_publish(&entry->offset, group->region_off[group->rank]);
 		order_publish(&entry->key, group->key);

@@ -33,6 +33,7 @@ struct shunt_world {
 	int64_t spin_ns; /* how long a wait spins before it yields and sleeps */
 
 	pthread_mutex_t lock; /* guards what follows */
+	uint32_t next_entry;  /* of the directory, to look at for a free one */
 	struct retired *retired;
 	struct group_count *group_counts;
 };
