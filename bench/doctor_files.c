@@ -11,6 +11,8 @@
 
 #include "doctor_files.h"
 
+#define MOST_READ 65536 /* names of a folder */
+
 static bool is_printable(char byte)
 {
 	return byte >= ' ' && byte <= '~';
@@ -152,28 +154,47 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(one, other);
 }
 
-int files_list(const char *folder, char ***names)
+/* All names of a folder that are listed, in no order. */
+static int read_names(DIR *directory, char ***names)
 {
-	DIR *directory = opendir(folder);
 	const struct dirent *entry;
+	size_t room = 0;
 	int num = 0;
 
-	if (!directory)
-		return -1;
-	*names = calloc(FILES_MAX_ENTRIES, sizeof(**names));
-	while (*names && num < FILES_MAX_ENTRIES &&
-		(entry = readdir(directory))) {
+	while ((entry = readdir(directory)) && num < MOST_READ) {
 		if (!is_listed(entry->d_name))
 			continue;
+		if ((size_t)num == room) {
+			char **grown = reallocarray(
+				*names, 2 * room + 64, sizeof(**names));
+
+			if (!grown)
+				break;
+			*names = grown;
+			room = 2 * room + 64;
+		}
 		(*names)[num] = strdup(entry->d_name);
 		num += (*names)[num] != NULL;
 	}
-	closedir(directory);
-	if (!*names) {
-		errno = ENOMEM;
+	return num;
+}
+
+int files_list(const char *folder, char ***names)
+{
+	DIR *directory = opendir(folder);
+	int num;
+
+	*names = NULL;
+	if (!directory)
 		return -1;
-	}
+	num = read_names(directory, names);
+	closedir(directory);
+	if (!*names)
+		return 0;
 	qsort(*names, (size_t)num, sizeof(**names), compare_names);
+	/* Soft-RoCE has 1024 GIDs, and a folder has no order. */
+	for (; num > FILES_MAX_ENTRIES; num--)
+		free((*names)[num - 1]);
 	return num;
 }
 

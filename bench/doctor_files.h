@@ -29,8 +29,9 @@ bool files_choice(char choice[FILES_LINE_BYTES], const char *path);
 
 /*
  * The names in a folder that are printable ASCII and not hidden, numbers by
- * value, then the others by their bytes; at most FILES_MAX_ENTRIES. *names is to be freed, with what
- * it points to, by files_free(). Returns how many; -1 with errno.
+ * value, then the others by their bytes; the first FILES_MAX_ENTRIES of these.
+ * *names is to be freed, with what it points to, by files_free(). Returns how many;
+ * -1 with errno.
  */
 int files_list(const char *folder, char ***names);
 void files_free(char **names, int num_names);

@@ -132,6 +132,19 @@ states_of_ports_have_their_remedies() {
 	finds note "use: ranks on other hosts cannot be reached: no device has"
 }
 
+# As Soft-RoCE has it; a folder has no order.
+the_first_of_a_thousand_gids_are_seen() {
+	local index
+
+	make_tree
+	for index in {4..1023}; do
+		echo "$none" >"$work/sys/class/infiniband/mlx5_0/ports/1/gids/$index"
+	done
+	doctor 0 --sysfs "$work/sys"
+	! grep -q "mlx5_0 port 1 has no" "$work/out" || fail "GIDs are lost"
+	says out "192.168.1.5"
+}
+
 small_packets_have_a_remedy() {
 	make_tree
 	put class/net/eth1/mtu 1500
@@ -600,6 +613,7 @@ nothing_stays_behind() {
 all_tests=(
 	rdma_devices_are_shown_line_by_line
 	states_of_ports_have_their_remedies
+	the_first_of_a_thousand_gids_are_seen
 	small_packets_have_a_remedy
 	the_device_follows_from_variables_and_the_rendezvous
 	numbers_of_rdma_have_their_range

@@ -91,7 +91,7 @@ static void wrong_variables_are_named_with_value_and_range(void **state)
 		const char *name, *value, *range;
 	} wrong[] = {{"SHUNT_RDMA_PORT", "0", "1 .. 255"},
 		{"SHUNT_RDMA_PORT", "x", "1 .. 255"},
-		{"SHUNT_RDMA_GID_INDEX", "-1", "0 .. 255"},
+		{"SHUNT_RDMA_GID_INDEX", "-1", "0 .. 65535"},
 		{"SHUNT_RDMA_SERVICE_LEVEL", "16", "0 .. 15"},
 		{"SHUNT_RDMA_TRAFFIC_CLASS", "256", "0 .. 255"},
 		{"SHUNT_RDMA_LANES", "17", "1 .. 16"},
@@ -123,13 +123,13 @@ static void wrong_fields_are_named_with_value_and_range(void **state)
 	} while (0)
 	REFUSED(rdma_port, 256, "1 .. 255");
 	REFUSED(rdma_port, -1, "1 .. 255");
-	REFUSED(rdma_gid, 257, "1 .. 256");
+	REFUSED(rdma_gid, 65537, "1 .. 65536");
 	REFUSED(rdma_service_level, 17, "1 .. 16");
 	REFUSED(rdma_traffic_class, -5, "1 .. 256");
 	REFUSED(rdma_lanes, 17, "1 .. 16");
 	REFUSED(rdma_ack_timeout, 32, "1 .. 31");
 	REFUSED(rdma_queue_depth, 2147483647, "4 .. 32768");
-	REFUSED(rdma_gid, -2147483648, "1 .. 256");
+	REFUSED(rdma_gid, -2147483648, "1 .. 65536");
 #undef REFUSED
 }
 

@@ -136,7 +136,9 @@ SHUNT_EXPORT enum shunt_status shunt_combine_finish(
 /*
  * Ends a step without combine, or while its combine goes on. Peers that do call
  * combine for it get PEER_REFUSED, unless this rank had announced its rows: then
- * they may get them. Local: never waits. A handle whose step is over is allowed
+ * they may get them. Local: never waits. Of a dispatch that has not ended they can
+ * only be told when all have begun it, so maybe not before this rank's next call on the
+ * exchange. A handle whose step is over is allowed
  * and ignored.
  */
 SHUNT_EXPORT void shunt_handle_destroy(struct shunt_handle handle);

@@ -168,11 +168,11 @@ struct shunt_exchange_config {
 	 * of rows, at most 128, and none with more than 64 ranks; up to
 	 * 2147483647. Takes memory for so many rows, and for the places of so
 	 * many tokens of each rank. Not used with a TP group, elastic, INDEXED, or scales
-	 * per expert; where ranks are on several hosts all steps go that way. */
+	 * per expert; where ranks are on several hosts all steps are fetched. */
 	int64_t fetch_tokens;
 	/*
 	 * Combine gives the bits of one host wherever ranks are: rows come back
-	 * one by one, whatever the algorithm. Else the hierarchical combine adds
+	 * one by one, also with HIERARCHY, which is of dispatch alone then. Else the hierarchical combine adds
 	 * up the rows of each other host first, which may change the last bits:
 	 * docs/numerics.md, "Sums over hosts".
 	 */

@@ -65,8 +65,8 @@ struct shunt_world_config {
 	/* Devices, "mlx5_0" or "mlx5_0,mlx5_1": several share the bytes. NULL:
 	 * that of the address. SHUNT_RDMA_DEVICE */
 	const char *rdma_device;
-	/* Address to be reached at: of this network interface ("ib0",
-	 * SHUNT_RDMA_INTERFACE), or this one (IPv4 or IPv6,
+	/* Address to be reached at: one of this network interface ("ib0",
+	 * SHUNT_RDMA_INTERFACE), or, before it, this one (IPv4 or IPv6,
 	 * SHUNT_RDMA_ADDRESS). Both NULL: the one that reached the rendezvous,
 	 * if a device has it, else the first that a device has. */
 	const char *rdma_interface;
@@ -74,8 +74,8 @@ struct shunt_world_config {
 	/* Port of the device, from 1 on; 0: the first active one.
 	 * SHUNT_RDMA_PORT */
 	int32_t rdma_port;
-	/* GID index plus 1; 0: the kernel's choice. SHUNT_RDMA_GID_INDEX has the
-	 * index itself. */
+	/* GID index plus 1, up to 65536; 0: the kernel's choice.
+	 * SHUNT_RDMA_GID_INDEX has the index itself. */
 	int32_t rdma_gid;
 	/* Service level plus 1 (SHUNT_RDMA_SERVICE_LEVEL: itself, 0 .. 15), and
 	 * traffic class plus 1 (SHUNT_RDMA_TRAFFIC_CLASS: itself, 0 .. 255); 0:

@@ -54,14 +54,17 @@ static bool address_parse(const char *text, struct sockaddr_storage *address)
 	return !scope || six->sin6_scope_id != 0;
 }
 
-static bool is_loopback(const struct sockaddr_storage *address)
+/* Addresses that mean nothing on another host: loopback, and those of one link,
+ * which need an interface there. */
+static bool is_local(const struct sockaddr_storage *address)
 {
 	const struct sockaddr_in *four = (const void *)address;
 	const struct sockaddr_in6 *six = (const void *)address;
 
 	if (address->ss_family == AF_INET)
 		return ntohl(four->sin_addr.s_addr) >> 24 == 127;
-	return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+	return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) ||
+	       IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr);
 }
 
 /* As IPv6, IPv4 mapped: so it is in hellos, and in the GIDs of RoCE. */
@@ -227,7 +230,7 @@ static bool try_interfaces(struct search *search, const char *interface)
 		memcpy(&address, one->ifa_addr,
 			family == AF_INET ? sizeof(struct sockaddr_in)
 					  : sizeof(struct sockaddr_in6));
-		if (!is_loopback(&address))
+		if (!is_local(&address))
 			found = try_address(search, &address);
 	}
 	verbs_api()->free_interfaces(all);
@@ -240,7 +243,7 @@ static bool try_text(struct search *search, const char *text)
 
 	if (!text || !address_parse(text, &address))
 		return false;
-	if (!is_loopback(&address))
+	if (!is_local(&address))
 		return try_address(search, &address);
 	note_tried(search, &address, "is no address between hosts", "");
 	return false;
@@ -290,6 +293,18 @@ static bool is_asked_for(const struct far_config *config)
 	       config->port || config->gid_index >= 0;
 }
 
+/* Why no address was even tried. */
+static const char *untried(const struct far_config *config)
+{
+	struct sockaddr_storage address;
+
+	if (config->address && !address_parse(config->address, &address))
+		return "rdma_address is no IPv4 or IPv6 address";
+	if (config->interface)
+		return "there is no such interface, or it has no address";
+	return "no address to try";
+}
+
 static enum shunt_status search_failed(const struct search *search)
 {
 	const struct far_config *config = &search->far->config;
@@ -306,7 +321,7 @@ static enum shunt_status search_failed(const struct search *search)
 		search->far->rank, search->name[0] ? search->name : "any",
 		config->interface ? config->interface : "any",
 		config->address ? config->address : "any", config->port, gid,
-		search->tried[0] ? search->tried : "no address to try");
+		search->tried[0] ? search->tried : untried(config));
 }
 
 static void listeners_close(struct far *far)

@@ -20,8 +20,8 @@ struct number {
 
 static const struct number numbers[] = {
 	{"rdma_port", "SHUNT_RDMA_PORT", AT(rdma_port, port), 0, 1, 255, 0},
-	{"rdma_gid", "SHUNT_RDMA_GID_INDEX", AT(rdma_gid, gid_index), 1, 0, 255,
-		-1},
+	{"rdma_gid", "SHUNT_RDMA_GID_INDEX", AT(rdma_gid, gid_index), 1, 0,
+		65535, -1},
 	{"rdma_service_level", "SHUNT_RDMA_SERVICE_LEVEL",
 		AT(rdma_service_level, service_level), 1, 0, 15, -1},
 	{"rdma_traffic_class", "SHUNT_RDMA_TRAFFIC_CLASS",
