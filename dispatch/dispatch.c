@@ -267,10 +267,12 @@ static enum shunt_status start(struct shunt_exchange *exchange,
 	if (early->status == SHUNT_OK)
 		keep_error(early, config_read(&args, sizeof(args), given,
 					  "shunt_dispatch_args"));
-	if (early->status == SHUNT_OK)
+	if (early->status == SHUNT_OK) {
 		keep_error(early, args_check(exchange, &args));
-	if (early->status == SHUNT_OK)
+		/* Also of wrong arguments the table counts: whom it leaves out
+		 * is not to be waited for. */
 		keep_error(early, route_begin(exchange, &args, &route, &view));
+	}
 	status = step_claim(
 		exchange, view, span_of(exchange, early->status, &args), &step);
 	if (status != SHUNT_OK)

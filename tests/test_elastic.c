@@ -514,6 +514,37 @@ static void special_experts_alone_survive_a_table(void **state)
 	ranks_run_both(3, copy_only, NULL);
 }
 
+/* No table was ever agreed to when rank 0 goes on to bring too many tokens. */
+static void refuse_with_table(struct seat *seat)
+{
+	static const int32_t table[] = {1, 2, 0, 0, 0, -1, 1, 0, 2, -1};
+	static const int32_t copies[] = {0, 0};
+	struct shunt_exchange_config config = plain_config(1, 1, 0);
+	struct plain plain;
+
+	config.elastic = true;
+	config.num_copy_experts = 1;
+	plain_init(&plain, seat, NULL, &config);
+	for (int i = 0; i < 5 && seat->rank != 1; i++) {
+		elastic_bring(&plain, seat->rank == 0 ? 2 : 1, copies, table);
+		SEAT_STATUS(seat,
+			seat->rank == 0 ? SHUNT_INVALID : SHUNT_PEER_REFUSED,
+			plain_try(&plain));
+	}
+	if (seat->rank != 1) {
+		elastic_bring(&plain, 1, copies, table);
+		plain_pass(&plain);
+	}
+	seat_barrier(seat);
+	plain_fini(&plain);
+}
+
+static void wrong_arguments_do_not_wait_for_who_is_left_out(void **state)
+{
+	(void)state;
+	ranks_run_both(3, refuse_with_table, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -533,6 +564,8 @@ int main(void)
 		cmocka_unit_test(
 			a_token_whose_experts_are_all_gone_comes_back_as_zeros),
 		cmocka_unit_test(special_experts_alone_survive_a_table),
+		cmocka_unit_test(
+			wrong_arguments_do_not_wait_for_who_is_left_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
