@@ -73,8 +73,8 @@ static enum shunt_status number_read(const struct shunt_world_config *config,
 
 	if (given == 0)
 		return number_of_variable(number, rank, value);
-	if (given - number->bias < number->least ||
-		given - number->bias > number->most)
+	if (given < number->least + number->bias ||
+		given > number->most + number->bias)
 		return error_set(SHUNT_INVALID,
 			"%s is %d, must be 0 or %d .. %d (rank %d)",
 			number->field, given, number->least + number->bias,
