@@ -79,9 +79,11 @@ struct step_head {
 	/* combine: where y lies, if not in `results`; 0: it does. */
 	uint64_t y_offset; /* in the segment */
 	uint64_t y_pitch;  /* bytes from row to row */
-	/* The epoch, once y may change: what was read there is nothing. */
-	_Atomic uint64_t withdrawn;
 	char reason[STEP_REASON_BYTES]; /* why it was refused, else "" */
+	/* combine: the epoch, once y may change: what was read there is
+	 * nothing. Last, since it is not sent to other hosts: it may change
+	 * while the rest is on its way. */
+	_Atomic uint64_t withdrawn;
 };
 
 struct layout {

@@ -1,6 +1,8 @@
 /* Exchanges over several hosts; see span.h. */
 #include "exchange/span.h"
 
+#include <stddef.h>
+
 uint8_t *exchange_share(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank)
 {
@@ -58,7 +60,7 @@ static struct payload payload_of(const struct shunt_exchange *exchange,
 			layout_far_head(layout, shape, step->slot, me)};
 	if (phase == PHASE_RESULTS)
 		return (struct payload){exchange_note(exchange, me, step),
-			sizeof(struct step_head),
+			offsetof(struct step_head, withdrawn),
 			layout_far_note(layout, shape, step->slot, me)};
 	return (struct payload){0};
 }
