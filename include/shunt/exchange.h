@@ -172,11 +172,15 @@ struct shunt_exchange_config {
 	int64_t fetch_tokens;
 	/*
 	 * Combine gives the bits of one host wherever ranks are: rows come back
-	 * one by one, also with HIERARCHY, which is of dispatch alone then. Else the hierarchical combine adds
-	 * up the rows of each other host first, which may change the last bits:
-	 * docs/numerics.md, "Sums over hosts".
+	 * one by one, also with HIERARCHY, which is of dispatch alone then.
+	 * Else the hierarchical combine adds up the rows that a token has on each host first, and rounds these sums
+	 * to expert_dtype, which changes the last bits: docs/numerics.md, "Sums
+	 * over hosts".
 	 */
 	bool exact_sums;
+	/* These sums stay in f32, which takes more bytes between hosts if
+	 * expert_dtype is smaller. INVALID with combine_quant. */
+	bool f32_partial_sums;
 };
 #define SHUNT_EXCHANGE_CONFIG_INIT SHUNT_INIT(struct shunt_exchange_config)
 
