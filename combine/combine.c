@@ -129,9 +129,9 @@ static bool rows_go_home(
 {
 	const struct shape *shape = exchange_shape(exchange);
 
-	return shape->hosts && (!shape->sums_by_host ||
-				       step->view->rank <
-					       step->view->num_shared_ranks);
+	return shape->hosts &&
+	       (!shape->sums_by_host ||
+		       step->view->rank < step->view->num_shared_ranks);
 }
 
 /* With TP: own rows of the own EP group, summed over the TP group. */
@@ -147,8 +147,7 @@ static bool reduce(struct shunt_exchange *exchange, struct step *step)
 	if (step->any_announced &&
 		!reach_recheck(exchange, step, view->rank, view->num_ranks))
 		return false;
-	return !rows_go_home(exchange, step) ||
-	       home_send_rows(exchange, step);
+	return !rows_go_home(exchange, step) || home_send_rows(exchange, step);
 }
 
 /* Waits for the results of every rank. */

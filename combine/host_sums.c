@@ -239,9 +239,9 @@ static int32_t host_of_row(const struct terms *terms, int64_t at)
 	if (unit < 0)
 		return -1;
 	return exchange_shape(exchange)
-		->hosts->host[view->members[exchange->tp_rank *
-						    view->num_ranks +
-					    view->placement.rank[unit]]];
+		->hosts
+		->host[view->members[exchange->tp_rank * view->num_ranks +
+				     view->placement.rank[unit]]];
 }
 
 /* The lowest host above `host` that has a MoE row of the token; *first is the place

@@ -33,7 +33,7 @@ struct terms {
 	int64_t shared_x_bytes;
 	int64_t num_places; /* a token has; terms_get() takes 0 .. this - 1 */
 	bool sums_by_host;
-	int64_t bytes_read;         /* of experts' rows, so far */
+	int64_t bytes_read;        /* of experts' rows, so far */
 	struct quant_tally *tally; /* of what is quantized here */
 };
 

@@ -87,10 +87,10 @@ struct row_place {
 struct early {
 	bool is_on;
 	int64_t bytes_read; /* of experts' rows, so far */
-	uint32_t *first;   /* [units + 1]: of each unit's part of `tokens` */
-	int32_t *tokens;   /* [T_max * sends]: who goes there, by unit */
-	int32_t *missing;  /* [T_max]: its rows that are not here yet */
-	int32_t *awaited;  /* [units]: at placement.first[r], local experts */
+	uint32_t *first;    /* [units + 1]: of each unit's part of `tokens` */
+	int32_t *tokens;    /* [T_max * sends]: who goes there, by unit */
+	int32_t *missing;   /* [T_max]: its rows that are not here yet */
+	int32_t *awaited;   /* [units]: at placement.first[r], local experts */
 	int32_t *num_awaited; /* [W]: so many of rank r of the view */
 	int32_t *ready;       /* [T_max]: tokens whose rows are all here, ... */
 	int64_t num_ready;

@@ -60,9 +60,9 @@ struct shape {
 
 	/* NULL: all ranks are on one host, and the rest means nothing. */
 	const struct hosts *hosts;
-	bool rows_by_host;  /* a row goes to a host once, else to each rank */
-	bool sums_by_host;  /* combine adds up a host's rows there */
-	bool tp_spans;      /* a TP group is on several hosts */
+	bool rows_by_host; /* a row goes to a host once, else to each rank */
+	bool sums_by_host; /* combine adds up a host's rows there */
+	bool tp_spans;     /* a TP group is on several hosts */
 	int64_t partial_bytes; /* of what a host's rows add up to, as it travels */
 	int64_t back_bytes;    /* from row to row of what comes back */
 };

@@ -397,8 +397,8 @@ static void count_rows(struct sum *sum, struct reference_place place,
 }
 
 /* The partial sums of `host` for the tokens of sum->rank of EP group sum->tp. */
-static void count_sums_for(struct sum *sum, int32_t host,
-	const float *const *weights)
+static void count_sums_for(
+	struct sum *sum, int32_t host, const float *const *weights)
 {
 	const struct reference_job *job = sum->frame.job;
 	struct reference_combine combine = {
