@@ -39,7 +39,8 @@ enum shunt_algorithm {
 	 * rows come back one by one. */
 	SHUNT_ALGORITHM_FULLMESH,
 	/* A token goes to a host once, where its ranks share it; its rows are
-	 * added up there, and one comes back (see exact_sums). */
+	 * added up there, and one comes back (see exact_sums); those of shared
+	 * experts come one by one. */
 	SHUNT_ALGORITHM_HIERARCHY
 };
 
@@ -49,7 +50,8 @@ enum shunt_bad_id {
 	SHUNT_BAD_ID_DROP        /* counts as -1, and in dropped_choices */
 };
 
-/* What combine does to the experts' rows before they travel. */
+/* What combine does to the experts' rows before they travel; where it adds up by
+ * host, to the sums instead (and to rows of shared experts). */
 enum shunt_combine_quant {
 	SHUNT_COMBINE_QUANT_NONE = 0,
 	SHUNT_COMBINE_QUANT_INT8_8,     /* per 8, scales in expert_dtype */
