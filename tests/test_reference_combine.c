@@ -382,8 +382,7 @@ static void what_is_no_moe_row_comes_behind_the_sums_of_all_hosts(void **state)
 	assert_true(out[1] == ((10 + 100) + 10000) + 0x1p25f);
 }
 
-/* Experts 0 .. 5 and the shared one, 6: see test_hosts_sums.c, whose example this
- * is. */
+/* The example of test_hosts_sums.c; the shared expert is 6. */
 static void as_in_the_example(
 	void *context, const struct reference_made *made, void *y)
 {
@@ -394,7 +393,6 @@ static void as_in_the_example(
 		made->expert == 6 ? shared : &values[made->expert], 1, y);
 }
 
-/* On rank 0 of four, by two on a host. */
 static float sum_of_example(
 	float shared, enum shunt_combine_quant combine_quant, bool in_f32)
 {
@@ -443,13 +441,13 @@ static float sum_of_example(
 
 static void sums_of_hosts_are_rounded_and_quantized_or_kept(void **state)
 {
+	const enum shunt_combine_quant none = SHUNT_COMBINE_QUANT_NONE;
+	const enum shunt_combine_quant int8 = SHUNT_COMBINE_QUANT_INT8_8;
+
 	(void)state;
-	assert_true(sum_of_example(0x1p24f, SHUNT_COMBINE_QUANT_NONE, false) ==
-		    0x1p24f + 514);
-	assert_true(sum_of_example(0x1p24f, SHUNT_COMBINE_QUANT_NONE, true) ==
-		    0x1p24f + 516);
-	assert_true(sum_of_example(0, SHUNT_COMBINE_QUANT_INT8_8, false) ==
-		    2 * 127 * (2 + 0x1p-6f) + 2);
+	assert_true(sum_of_example(0x1p24f, none, false) == 0x1p24f + 514);
+	assert_true(sum_of_example(0x1p24f, none, true) == 0x1p24f + 516);
+	assert_true(sum_of_example(0, int8, false) == 508 * (1 + 0x1p-7f) + 2);
 }
 
 /* ---- counts ----------------------------------------------------------- */

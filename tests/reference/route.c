@@ -157,7 +157,7 @@ bool frame_adds_up(const struct frame *frame, int32_t tp, int32_t rank,
 		return tp == owner_tp && rank == owner_rank;
 	number = number_on_host(frame, tp, rank, &size);
 	owner_number = number_on_host(frame, owner_tp, owner_rank, &owner_size);
-	return owner_number % size == number;
+	return size > 0 && owner_number % size == number;
 }
 
 static bool is_masked(
