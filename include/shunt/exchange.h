@@ -175,9 +175,9 @@ struct shunt_exchange_config {
 	/*
 	 * Combine gives the bits of one host wherever ranks are: rows come back
 	 * one by one, also with HIERARCHY, which is of dispatch alone then.
-	 * Else the hierarchical combine adds up the rows that a token has on each host first, and rounds these sums
-	 * to expert_dtype, which changes the last bits: docs/numerics.md, "Sums
-	 * over hosts".
+	 * Else the hierarchical combine adds up the rows that a token has on each
+	 * host first, and rounds these sums to expert_dtype, which changes the
+	 * last bits: docs/numerics.md, "Sums over hosts".
 	 */
 	bool exact_sums;
 	/* These sums stay in f32, which takes more bytes between hosts if
