@@ -152,6 +152,26 @@ static struct reference_combine describe_combine(
 	};
 }
 
+static bool count_odd(struct check *check, int64_t step, struct expert *expert)
+{
+	const struct load *load = check->load;
+	struct check_combined *combined = &check->combined[step];
+	const float **weights;
+	bool done;
+
+	if (check->options->combine_quant == SHUNT_COMBINE_QUANT_NONE)
+		return true;
+	weights = calloc((size_t)load->shape->num_members, sizeof(*weights));
+	for (int32_t m = 0; weights && m < load->shape->num_members; m++)
+		weights[m] = load_at(load, LOAD_WEIGHTS, step, m);
+	done = weights &&
+	       reference_combine_counts(&check->job[step], check->place,
+		       weights, reference_row, expert, &combined->nan_elements,
+		       &combined->inf_elements);
+	free(weights);
+	return done;
+}
+
 static bool work_out(struct check *check, int64_t step, int64_t recv_rows,
 	struct expert *expert)
 {
@@ -166,10 +186,7 @@ static bool work_out(struct check *check, int64_t step, int64_t recv_rows,
 		       job, check->place, recv_rows, &check->received[step]) &&
 	       reference_send(job, check->place, &check->sent[step]) &&
 	       reference_combine(job, check->place, &combine) &&
-	       (check->options->combine_quant == SHUNT_COMBINE_QUANT_NONE ||
-		       reference_combine_counts(job, check->place,
-			       reference_row, expert, &combined->nan_elements,
-			       &combined->inf_elements));
+	       count_odd(check, step, expert);
 }
 
 bool check_init(struct check *check, const struct check_for *what)

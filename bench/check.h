@@ -47,7 +47,7 @@ struct check_for {
 	int32_t member;
 	int64_t recv_rows;      /* of its windows */
 	const int32_t *hosts;   /* of each member; NULL: one for all */
-	bool adds_partial_sums; /* of each other host */
+	bool adds_partial_sums; /* of each host */
 };
 
 /* Works out what the member must get. False if memory is out; owes

@@ -30,7 +30,7 @@ struct model_constants {
 	double combine_gbs;
 	double quant_us;   /* dispatch, per token: quantizing and placing */
 	double sum_us;     /* combine, per token, beside copying */
-	double home_us;    /* combine, per row that is quantized to go home */
+	double home_us;    /* combine, per row or sum that is quantized */
 	double peer_us;    /* per phase and peer: a signal out, a look in */
 	double expert_ns;  /* dispatch, per expert of the job */
 	double counts_gbs; /* at which the counts of all are read */
@@ -90,6 +90,7 @@ struct model_rank {
 	int64_t arrived;     /* fullmesh: tokens that it takes in for itself */
 	int64_t landed; /* hierarchy: those that it takes in for its host */
 	int64_t fanned; /* the rows that its host has of them */
+	int64_t stayed; /* own tokens with a choice on the own host */
 };
 
 /* Draws step `step`: ranks[W]. False if memory is out. */

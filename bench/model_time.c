@@ -42,12 +42,6 @@ static bool has_hosts(const struct pass *pass)
 	return pass->job->options->num_hosts > 1;
 }
 
-/* Sums of a host travel in f32. */
-static int64_t sum_bytes(const struct model_job *job)
-{
-	return 4 * job->options->bench.hidden;
-}
-
 static double dispatch_bytes(
 	const struct pass *pass, const struct model_rank *rank)
 {
@@ -66,16 +60,14 @@ static double combine_bytes(
 	const struct pass *pass, const struct model_rank *rank)
 {
 	const struct model_job *job = pass->job;
-	int64_t rows = rank->local + rank->remote, sums = 0;
+	int64_t bytes = (rank->local + rank->remote) * job->home_bytes;
 
-	/* Rows of other hosts' tokens are read, their sums written, and those of
-	 * own tokens read. */
-	if (is_hierarchy(pass)) {
-		rows = rank->local + rank->fanned;
-		sums = rank->landed + rank->hosts;
-	}
-	return (double)(rows * job->home_bytes + sums * sum_bytes(job)) +
-	       num_tokens(pass) * (double)job->out_bytes;
+	/* Rows of other hosts' tokens are read as experts give them, their sums
+	 * written, and those of own tokens read. */
+	if (is_hierarchy(pass))
+		bytes = (rank->local + rank->fanned) * job->expert_bytes +
+			(rank->landed + rank->hosts) * job->home_bytes;
+	return (double)bytes + num_tokens(pass) * (double)job->out_bytes;
 }
 
 static double copied(const struct pass *pass, const struct model_rank *rank)
@@ -96,16 +88,18 @@ static double copy_us(const struct pass *pass, const struct model_rank *rank)
 static double token_us(const struct pass *pass, const struct model_rank *rank)
 {
 	const struct model_constants *constants = pass->constants;
-	double sums = num_tokens(pass);
+	double sums = num_tokens(pass), packed = (double)rank->received;
 
 	if (pass->phase == MODEL_DISPATCH)
 		return num_tokens(pass) * constants->quant_us;
-	if (is_hierarchy(pass))
+	/* Sums of hosts are quantized, the own one's too, and not rows. */
+	if (is_hierarchy(pass)) {
 		sums += (double)rank->landed;
+		packed = (double)(rank->landed + rank->stayed);
+	}
 	if (pass->job->options->bench.combine_quant == SHUNT_COMBINE_QUANT_NONE)
 		return sums * constants->sum_us;
-	return sums * constants->sum_us +
-	       (double)rank->received * constants->home_us;
+	return sums * constants->sum_us + packed * constants->home_us;
 }
 
 /* Ranks of other hosts: all hear of a step. */
@@ -263,7 +257,7 @@ static int64_t bytes_across(const struct pass *pass)
 
 	if (pass->phase == MODEL_DISPATCH)
 		return job->row_bytes - job->scale_bytes;
-	return is_hierarchy(pass) ? sum_bytes(job) : job->home_bytes;
+	return job->home_bytes;
 }
 
 /* Bytes of rows that the busiest host sends or takes in. */

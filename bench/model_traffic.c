@@ -55,6 +55,17 @@ static void count_remote(struct sender *sender, int64_t token, int32_t to)
 	}
 }
 
+static void count_local(struct sender *sender, int64_t token)
+{
+	struct model_rank *from = &sender->ranks[sender->rank];
+	int64_t *last =
+		&sender->host_of[sender->rank / sender->job->host_ranks];
+
+	from->local++;
+	from->stayed += *last != token;
+	*last = token;
+}
+
 static void count_sender(struct sender *sender)
 {
 	const struct model_job *job = sender->job;
@@ -71,7 +82,7 @@ static void count_sender(struct sender *sender)
 
 		sender->ranks[to].received++;
 		if (to / job->host_ranks == sender->rank / job->host_ranks)
-			sender->ranks[sender->rank].local++;
+			count_local(sender, i / topk);
 		else
 			count_remote(sender, i / topk, to);
 	}

@@ -48,7 +48,7 @@ struct options {
 	struct launcher_job job;
 	int transport; /* enum options_transport */
 	int algorithm; /* enum shunt_algorithm */
-	bool exact_sums;
+	bool exact_sums, f32_partial_sums;
 	const char *rdma_device, *rdma_interface, *rdma_address;
 	bool tp_rank_order;
 	const char *elastic_text;

@@ -6,11 +6,12 @@
 
 static bool only_here(const struct options *options, char error[ROUTING_ERROR])
 {
-	const char *name = options->exact_sums       ? "exact-sums"
-			   : options->rdma_device    ? "rdma-device"
-			   : options->rdma_interface ? "rdma-interface"
-			   : options->rdma_address   ? "rdma-address"
-						     : NULL;
+	const char *name = options->exact_sums         ? "exact-sums"
+			   : options->f32_partial_sums ? "f32-partial-sums"
+			   : options->rdma_device      ? "rdma-device"
+			   : options->rdma_interface   ? "rdma-interface"
+			   : options->rdma_address     ? "rdma-address"
+						       : NULL;
 
 	if (!name)
 		return true;

@@ -23,6 +23,8 @@ const struct option_row options_rows[] = {
 	{"exact-sums", NULL,
 		"combine gives the bits of one host: no partial sums",
 		OPTION_FLAG, FIELD(exact_sums)},
+	{"f32-partial-sums", NULL, "partial sums stay in f32", OPTION_FLAG,
+		FIELD(f32_partial_sums)},
 	{"rdma-device", "LIST",
 		"RDMA devices to other hosts, such as mlx5_0,mlx5_1 (that of "
 		"the address); this and the next two may differ by host",

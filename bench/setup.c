@@ -177,6 +177,7 @@ static int set_config(struct bench *bench)
 	config->layout = (enum shunt_layout)options->layout;
 	config->algorithm = (enum shunt_algorithm)options->algorithm;
 	config->exact_sums = options->exact_sums;
+	config->f32_partial_sums = options->f32_partial_sums;
 	config->depth = (int32_t)options->depth;
 	config->fetch_tokens = options->fetch_tokens;
 	config->expert_alignment = options->alignment;

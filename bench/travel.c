@@ -119,6 +119,11 @@ bool travel_plan(const struct bench *bench, const int32_t *hosts, int64_t step,
 	int64_t row = plan->row_bytes + plan->scale_bytes;
 	int64_t from = plan->one_home ? shape_tp(&bench->shape, member) : 0;
 	int64_t pitch = plan->one_home ? bench->shape.num_tp : 1;
+	int64_t moe = plan->load->topk * bench->shape.num_tp;
+	/* Rows that are added up by host are quantized after that. */
+	int64_t moe_bytes = bench->ranks[member].travel.adds_partial_sums
+				    ? plan->load->expert_bytes
+				    : plan->home_bytes;
 	struct plan_target *targets =
 		calloc((size_t)(tokens * num + 1), sizeof(targets[0]));
 	bool done = targets && plan_targets(plan, step, member, targets);
@@ -132,8 +137,11 @@ bool travel_plan(const struct bench *bench, const int32_t *hosts, int64_t step,
 		sums->dispatch_memory_bytes +=
 			num_own_rows(at, num, 0, 1, hosts, own) * row;
 		sums->combine_memory_bytes +=
-			num_own_rows(at, num, from, pitch, hosts, own) *
-			plan->home_bytes;
+			num_own_rows(at, moe, from, pitch, hosts, own) *
+				moe_bytes +
+			num_own_rows(
+				at + moe, num - moe, from, pitch, hosts, own) *
+				plan->home_bytes;
 	}
 	free(targets);
 	return done;

@@ -122,10 +122,16 @@ static void advance_travel(struct shunt_exchange *exchange, struct step *step)
 	rows_are_here(exchange, step);
 }
 
-/* Experts' rows go to other hosts one by one. */
-static bool rows_go_home(const struct shape *shape)
+/* This rank's rows go to other hosts one by one; with sums by host those of shared
+ * experts do. */
+static bool rows_go_home(
+	const struct shunt_exchange *exchange, const struct step *step)
 {
-	return shape->hosts && !shape->sums_by_host;
+	const struct shape *shape = exchange_shape(exchange);
+
+	return shape->hosts &&
+	       (!shape->sums_by_host ||
+		       step->view->rank < step->view->num_shared_ranks);
 }
 
 /* With TP: own rows of the own EP group, summed over the TP group. */
@@ -141,8 +147,7 @@ static bool reduce(struct shunt_exchange *exchange, struct step *step)
 	if (step->any_announced &&
 		!reach_recheck(exchange, step, view->rank, view->num_ranks))
 		return false;
-	return !rows_go_home(exchange_shape(exchange)) ||
-	       home_send_rows(exchange, step);
+	return !rows_go_home(exchange, step) || home_send_rows(exchange, step);
 }
 
 /* Waits for the results of every rank. */
@@ -197,7 +202,7 @@ static bool send_home(struct shunt_exchange *exchange, struct step *step)
 		host_sums_tell(exchange, step);
 	if (has_tp(exchange))
 		home_send_results(exchange, step);
-	else if (rows_go_home(shape))
+	else if (rows_go_home(exchange, step))
 		return step->combine.feed ? send_unsent(exchange, step)
 					  : home_send_rows(exchange, step);
 	return true;
@@ -226,7 +231,8 @@ static void announce(struct shunt_exchange *exchange, struct step *step)
 	const struct shape *shape = exchange_shape(exchange);
 
 	step->state = STEP_COMBINING;
-	if (!shape->tp_spans && (!rows_go_home(shape) || has_tp(exchange))) {
+	if (!shape->tp_spans &&
+		(!rows_go_home(exchange, step) || has_tp(exchange))) {
 		announce_results(exchange, step);
 		return;
 	}
@@ -292,7 +298,7 @@ static enum shunt_status check_feed(const struct shunt_exchange *exchange,
 static bool send_fed(
 	struct shunt_exchange *exchange, struct step *step, int64_t local)
 {
-	if (!rows_go_home(exchange_shape(exchange)) || has_tp(exchange))
+	if (!rows_go_home(exchange, step) || has_tp(exchange))
 		return true;
 	if (step_far_have_fetched(exchange, step))
 		return home_send_expert(exchange, step, local);

@@ -84,7 +84,7 @@ void early_begin(struct shunt_exchange *exchange, struct step *step)
 	early->is_on = shape_signals_done(shape);
 	if (!early->is_on)
 		return;
-	early->rows_read = 0;
+	early->bytes_read = 0;
 	early->num_ready = 0;
 	early->num_summed = 0;
 	count_places(early, shape, step->route);
@@ -144,7 +144,7 @@ static void sum_ready(
 	early->num_summed += tokens_sum_some(exchange, step,
 		early->ready + early->num_summed,
 		early->num_ready - early->num_summed,
-		span_ns ? from + span_ns : INT64_MAX, &early->rows_read);
+		span_ns ? from + span_ns : INT64_MAX, &early->bytes_read);
 	exchange->work_ns += clock_now() - from;
 }
 
@@ -168,5 +168,5 @@ void early_finish(struct shunt_exchange *exchange, struct step *step)
 		if (early->missing[t] > 0)
 			take_token(early, (int32_t)t);
 	sum_ready(exchange, step, 0);
-	tokens_count_rows(exchange, early->rows_read);
+	tokens_count_bytes(exchange, early->bytes_read);
 }

@@ -49,7 +49,7 @@ static bool send_row(struct home *home, int32_t member, int64_t row)
 		layout_slot(layout, layout->back_off, home->step->slot) +
 			place * (uint64_t)shape->back_bytes,
 		home->from.base + row * home->from.pitch,
-		(uint64_t)shape->back_bytes);
+		(uint64_t)shape->home_bytes);
 	return true;
 }
 

@@ -5,8 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fpenv.h"
-#include "combine/acc.h"
-#include "combine/sum.h"
+#include "combine/partial.h"
 #include "exchange/span.h"
 
 /* ---- weights ------------------------------------------------------------- */
@@ -135,70 +134,40 @@ static void begin_owner(struct owner *owner, int32_t index)
 	}
 }
 
-/* The rows that a token of the owner has on this host. */
-struct terms_here {
-	const void **rows;
-	float *weights;
-	int64_t num_rows;
-	int64_t first; /* place of the first one */
-};
-
-static void list_terms(
-	struct owner *owner, int64_t token, struct terms_here *here)
+/* The rows that a token of the owner has on this host; returns the place of the first
+ * one. */
+static int64_t list_here(
+	struct owner *owner, int64_t token, struct partial_rows *here)
 {
 	const struct shape *shape = exchange_shape(owner->exchange);
 	const struct view *view = owner->step->view;
+	int64_t first = 0;
 
 	here->num_rows = 0;
-	for (int64_t k = 0; k < shape->num_sends; k++) {
+	for (int64_t k = 0; k < shape->topk; k++) {
 		int64_t at = token * shape->num_sends + k;
 		int32_t unit = owner->places[at];
 		struct row_place place;
 
-		if (unit < 0 || unit >= view->placement.num_units ||
+		/* Units of shared experts come behind those of MoE experts. */
+		if (unit < 0 || unit >= view->num_experts ||
 			!is_here(owner, unit) ||
 			owner->next[unit] >= owner->end[unit])
 			continue;
 		place = place_of(owner, view->placement.rank[unit]);
 		if (here->num_rows == 0)
-			here->first = at;
-		here->weights[here->num_rows] =
-			owner->weights && k < shape->topk
-				? owner->weights[token * shape->topk + k]
-				: 1.0f;
+			first = at;
+		if (owner->weights)
+			here->weights[here->num_rows] =
+				owner->weights[token * shape->topk + k];
 		here->rows[here->num_rows++] =
 			place.base + owner->next[unit]++ * place.pitch;
 	}
-}
-
-/* out[hidden] becomes their sum. */
-static void add_up(
-	const struct owner *owner, const struct terms_here *here, float *out)
-{
-	const struct shunt_exchange_config *config =
-		&owner->exchange->accepted.config;
-	enum shunt_dtype dtype = config->expert_dtype;
-	struct sum_next none = {NULL, 0};
-
-	if (config->combine_quant == SHUNT_COMBINE_QUANT_NONE) {
-		sum_kernels()->rows[dtype][SHUNT_DTYPE_F32](out, here->rows,
-			owner->weights ? here->weights : NULL, here->num_rows,
-			config->hidden, none);
-		return;
-	}
-	memset(out, 0, (size_t)config->hidden * sizeof(*out));
-	for (int64_t i = 0; i < here->num_rows; i++) {
-		const uint8_t *row = here->rows[i];
-
-		acc_kernels()->add_quantized[config->combine_quant][dtype](out,
-			row, row + config->hidden,
-			owner->weights ? &here->weights[i] : NULL,
-			config->hidden);
-	}
+	return first;
 }
 
 /* Room for the next sum. */
-static float *next_partial(struct owner *owner)
+static uint8_t *next_partial(struct owner *owner)
 {
 	struct shunt_exchange *exchange = owner->exchange;
 	uint64_t row = exchange->num_partials++ % PARTIAL_ROWS;
@@ -214,22 +183,24 @@ static float *next_partial(struct owner *owner)
 static void send_sum(struct owner *owner, int64_t token)
 {
 	struct shunt_exchange *exchange = owner->exchange;
-	const struct scratch *scratch = &exchange->scratch;
 	const struct shape *shape = exchange_shape(exchange);
 	const struct layout *layout = &exchange->layouts[owner->member];
-	struct terms_here here = {
-		.rows = scratch->results, .weights = scratch->weights};
-	float *partial;
+	struct partial_rows here = {
+		.rows = exchange->scratch.results,
+		.weights = exchange->scratch.weights,
+		.weighted = owner->weights != NULL,
+	};
+	int64_t first = list_here(owner, token, &here);
+	uint8_t *partial;
 
-	list_terms(owner, token, &here);
 	if (here.num_rows == 0)
 		return;
 	partial = next_partial(owner);
-	add_up(owner, &here, partial);
+	partial_make(exchange, &owner->step->combine_tally, &here, partial);
 	span_put(exchange, PHASE_SUMS, owner->member,
 		layout_slot(layout, layout->back_off, owner->step->slot) +
-			(uint64_t)(here.first * shape->back_bytes),
-		partial, (uint64_t)shape->hidden * sizeof(float));
+			(uint64_t)(first * shape->back_bytes),
+		partial, (uint64_t)shape->partial_bytes);
 }
 
 void host_sums_send(struct shunt_exchange *exchange, struct step *step)
@@ -258,48 +229,88 @@ void host_sums_send(struct shunt_exchange *exchange, struct step *step)
 
 /* ---- at home -------------------------------------------------------------- */
 
-/* The lowest host above `host`, but this rank's, that has a row of the token;
- * *first is the place of its first one. num_hosts: there is none. */
+/* The host of the MoE row at place `at` of own tokens; -1: there is none. */
+static int32_t host_of_row(const struct terms *terms, int64_t at)
+{
+	const struct shunt_exchange *exchange = terms->exchange;
+	const struct view *view = terms->step->view;
+	int32_t unit = terms->step->route->unit[at];
+
+	if (unit < 0)
+		return -1;
+	return exchange_shape(exchange)
+		->hosts
+		->host[view->members[exchange->tp_rank * view->num_ranks +
+				     view->placement.rank[unit]]];
+}
+
+/* The lowest host above `host` that has a MoE row of the token; *first is the place
+ * of its first one. num_hosts: there is none. */
 static int32_t next_host(
 	const struct terms *terms, int64_t token, int32_t host, int64_t *first)
 {
-	const struct shunt_exchange *exchange = terms->exchange;
-	const struct shape *shape = exchange_shape(exchange);
-	const struct view *view = terms->step->view;
-	const int32_t *own =
-		view->members + exchange->tp_rank * view->num_ranks;
-	int32_t found = view->num_hosts;
+	const struct shape *shape = exchange_shape(terms->exchange);
+	int32_t found = terms->step->view->num_hosts;
 
-	for (int64_t k = 0; k < shape->num_sends; k++) {
+	for (int64_t k = 0; k < shape->topk; k++) {
 		int64_t at = token * shape->num_sends + k;
-		int32_t unit = terms->step->route->unit[at];
-		int32_t member;
+		int32_t here = host_of_row(terms, at);
 
-		if (unit < 0)
+		if (here <= host || here >= found)
 			continue;
-		member = own[view->placement.rank[unit]];
-		if (!exchange_is_far(exchange, member) ||
-			shape->hosts->host[member] <= host ||
-			shape->hosts->host[member] >= found)
-			continue;
-		found = shape->hosts->host[member];
+		found = here;
 		*first = at;
 	}
 	return found;
 }
 
-void host_sums_add(const struct terms *terms, int64_t token, float *acc)
+/* Adds up the token's MoE rows on the own host, as others do on theirs. */
+static const uint8_t *make_own(
+	struct terms *terms, int64_t token, int32_t own_host)
+{
+	const struct shunt_exchange *exchange = terms->exchange;
+	const struct scratch *scratch = &exchange->scratch;
+	const struct shape *shape = exchange_shape(exchange);
+	const struct route *route = terms->step->route;
+	const int32_t *rank_of = terms->step->view->placement.rank;
+	struct partial_rows rows = {
+		.rows = scratch->results,
+		.weights = scratch->weights,
+		.weighted = terms->weights != NULL,
+	};
+
+	for (int64_t k = 0; k < shape->topk; k++) {
+		int64_t at = token * shape->num_sends + k;
+		const struct row_place *place;
+
+		if (host_of_row(terms, at) != own_host)
+			continue;
+		place = &terms->places[rank_of[route->unit[at]]];
+		if (rows.weighted)
+			rows.weights[rows.num_rows] =
+				terms->weights[token * shape->topk + k];
+		rows.rows[rows.num_rows++] =
+			place->base + route->home_row[at] * place->pitch;
+	}
+	terms->bytes_read += rows.num_rows * shape->result_bytes;
+	partial_make(exchange, terms->tally, &rows, scratch->partial);
+	return scratch->partial;
+}
+
+void host_sums_add(struct terms *terms, int64_t token, float *acc)
 {
 	const struct shunt_exchange *exchange = terms->exchange;
 	const struct shape *shape = exchange_shape(exchange);
+	int32_t own_host = shape->hosts->host[exchange->rank];
 	const uint8_t *back = exchange_array(exchange, exchange->rank,
 		exchange_layout(exchange)->back_off, terms->step);
 	int64_t first = 0;
 	int32_t host = next_host(terms, token, -1, &first);
 
 	while (host < terms->step->view->num_hosts) {
-		acc_kernels()->add_row[SHUNT_DTYPE_F32](acc,
-			back + first * shape->back_bytes, NULL, shape->hidden);
+		partial_add(exchange, acc,
+			host == own_host ? make_own(terms, token, own_host)
+					 : back + first * shape->back_bytes);
 		host = next_host(terms, token, host, &first);
 	}
 }

@@ -1,8 +1,8 @@
 /*
- * Sums by host: of the rows that a token has on another host, the rank there with
- * this rank's number adds up all, in f32 and in the order of places, and sends one
- * row. The token's rank adds these to the sum of its own host's terms, in the order
- * of hosts. docs/numerics.md, "Sums over hosts".
+ * Sums by host: of the rows of MoE experts that a token has on another host, the rank
+ * there with this rank's number adds up all, in the order of choices, and sends one
+ * row. The token's rank does so with those of its own host, and adds up these sums in
+ * the order of hosts, before all other terms. docs/numerics.md, "Sums over hosts".
  */
 #ifndef COMBINE_HOST_SUMS_H
 #define COMBINE_HOST_SUMS_H
@@ -17,7 +17,7 @@ void host_sums_tell(struct shunt_exchange *exchange, struct step *step);
  * up, and sends the sums home; before SUMS. */
 void host_sums_send(struct shunt_exchange *exchange, struct step *step);
 
-/* Behind SUMS of all: adds the token's sums from other hosts to acc. */
-void host_sums_add(const struct terms *terms, int64_t token, float *acc);
+/* Behind SUMS of all: adds the token's sums of all hosts to acc. */
+void host_sums_add(struct terms *terms, int64_t token, float *acc);
 
 #endif

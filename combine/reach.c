@@ -2,6 +2,7 @@
 #include "combine/reach.h"
 
 #include "base/order.h"
+#include "combine/rows.h"
 #include "exchange/step.h"
 #include "memory/segment.h"
 
@@ -204,11 +205,33 @@ bool reach_locate(struct shunt_exchange *exchange, struct step *step,
 	return true;
 }
 
+/* The rows of member i, of the own EP group, are in its `travel`. */
+static void locate_travel(
+	struct shunt_exchange *exchange, struct step *step, int32_t i)
+{
+	int32_t rank = step->view->members[i];
+
+	if (exchange_is_far(exchange, rank)) {
+		step->row_places[i] = place_of_far(exchange, step, i);
+		return;
+	}
+	step->row_places[i] = (struct row_place){
+		exchange_array(exchange, rank,
+			exchange->layouts[rank].travel_off, step),
+		exchange_shape(exchange)->travel_bytes,
+	};
+}
+
 bool reach_locate_rows(struct shunt_exchange *exchange, struct step *step)
 {
-	if (exchange_shape(exchange)->travel_bytes == 0)
-		return reach_locate(exchange, step, 0, 1);
-	reach_locate_travel(exchange, step);
+	const struct view *view = step->view;
+
+	for (int32_t i = 0; i < view->num_members; i++) {
+		if (rows_travel(exchange, view, i))
+			locate_travel(exchange, step, i);
+		else if (!locate(exchange, step, i))
+			return false;
+	}
 	return true;
 }
 
@@ -217,18 +240,8 @@ void reach_locate_travel(struct shunt_exchange *exchange, struct step *step)
 	const struct view *view = step->view;
 	int32_t first = exchange->tp_rank * view->num_ranks;
 
-	for (int32_t i = first; i < first + view->num_ranks; i++) {
-		int32_t rank = view->members[i];
-		struct row_place *place = &step->row_places[i];
-
-		if (exchange_is_far(exchange, rank)) {
-			*place = place_of_far(exchange, step, i);
-			continue;
-		}
-		place->base = exchange_array(exchange, rank,
-			exchange->layouts[rank].travel_off, step);
-		place->pitch = exchange_shape(exchange)->travel_bytes;
-	}
+	for (int32_t i = first; i < first + view->num_ranks; i++)
+		locate_travel(exchange, step, i);
 }
 
 void reach_locate_fed(struct shunt_exchange *exchange, struct step *step)

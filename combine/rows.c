@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/fpenv.h"
 #include "combine/acc.h"
+#include "combine/pack.h"
 #include "combine/reach.h"
 
 /* Rows as a caller has them: in one piece, or a pointer to each. */
@@ -43,10 +44,28 @@ static uint8_t *own_travel(
 		exchange, step, exchange->layouts[exchange->rank].travel_off);
 }
 
-/* Quantized as they come. With TP that is later, after the sum. */
-static bool is_packed_at_once(const struct shape *shape)
+bool rows_are_packed(const struct shunt_exchange *exchange,
+	const struct view *view, int32_t rank)
 {
-	return shape->travel_bytes > 0 && shape->tp_size == 1;
+	return exchange->accepted.config.combine_quant !=
+		       SHUNT_COMBINE_QUANT_NONE &&
+	       (!exchange_shape(exchange)->sums_by_host ||
+		       rank < view->num_shared_ranks);
+}
+
+bool rows_travel(const struct shunt_exchange *exchange, const struct view *view,
+	int32_t rank)
+{
+	return exchange_shape(exchange)->tp_size > 1 ||
+	       rows_are_packed(exchange, view, rank);
+}
+
+/* This rank's are quantized as they come. With TP that is later, after the sum. */
+static bool are_packed_at_once(
+	const struct shunt_exchange *exchange, const struct step *step)
+{
+	return exchange_shape(exchange)->tp_size == 1 &&
+	       rows_are_packed(exchange, step->view, step->view->rank);
 }
 
 struct row_place rows_results(
@@ -65,42 +84,10 @@ struct row_place rows_results(
 struct row_place rows_place(
 	const struct shunt_exchange *exchange, const struct step *step)
 {
-	int64_t travel_bytes = exchange_shape(exchange)->travel_bytes;
-
-	if (travel_bytes > 0)
-		return (struct row_place){
-			own_travel(exchange, step), travel_bytes};
+	if (rows_travel(exchange, step->view, step->view->rank))
+		return (struct row_place){own_travel(exchange, step),
+			exchange_shape(exchange)->travel_bytes};
 	return rows_results(exchange, step);
-}
-
-/* ---- communication quantization ----------------------------------------- */
-
-/* `to` becomes the row, quantized, with its scales behind it. */
-static void pack_row(const struct shunt_exchange *exchange, struct step *step,
-	uint8_t *to, const void *row)
-{
-	const struct shunt_exchange_config *config = &exchange->accepted.config;
-	const struct acc_kernels *kernels = acc_kernels();
-	enum shunt_dtype dtype = config->expert_dtype;
-	bool is_mx = config->combine_quant == SHUNT_COMBINE_QUANT_MXFP8;
-	struct quant_row job = {
-		.q = to,
-		.scales = to + config->hidden,
-		.x = row,
-		.hidden = config->hidden,
-		.tally = &step->combine_tally,
-	};
-
-	if (config->combine_quant == SHUNT_COMBINE_QUANT_INT8_8)
-		kernels->quantize_int8_8[dtype](
-			job.q, job.scales, row, job.hidden, job.tally);
-	else if (config->combine_quant == SHUNT_COMBINE_QUANT_INT8_128)
-		kernels->quantize_int8_128[dtype](
-			job.q, job.scales, row, job.hidden, job.tally);
-	else
-		quant_row_kernel(is_mx ? SHUNT_QUANT_MXFP8_E4M3FN
-				       : SHUNT_QUANT_E4M3FN_GROUP,
-			SHUNT_SCALE_F32, dtype)(&job);
 }
 
 /* ---- taking rows in ------------------------------------------------------ */
@@ -112,13 +99,14 @@ static void take(const struct shunt_exchange *exchange, struct step *step,
 	const struct shape *shape = exchange_shape(exchange);
 	uint8_t *results = own_results(exchange, step);
 	uint8_t *travel = own_travel(exchange, step);
+	bool packed = are_packed_at_once(exchange, step);
 
 	for (int64_t row = first; row < first + count; row++) {
 		const void *from = supply_row(supply, row);
 		uint8_t *to = results + row * shape->result_bytes;
 
-		if (is_packed_at_once(shape))
-			pack_row(exchange, step,
+		if (packed)
+			pack_row(exchange, &step->combine_tally,
 				travel + row * shape->travel_bytes, from);
 		else if (to != from)
 			memmove(to, from, (size_t)shape->result_bytes);
@@ -153,7 +141,6 @@ void rows_begin(struct shunt_exchange *exchange, struct step *step)
 void rows_take(struct shunt_exchange *exchange, struct step *step)
 {
 	const struct shunt_combine_args *args = &step->combine;
-	const struct shape *shape = exchange_shape(exchange);
 	const struct view *view = step->view;
 	int64_t num_local = placement_num_local(&view->placement, view->rank);
 	struct supply supply = {
@@ -165,7 +152,7 @@ void rows_take(struct shunt_exchange *exchange, struct step *step)
 
 	if (step->route->num_rows == 0)
 		return;
-	if (args->y && !is_packed_at_once(shape) &&
+	if (args->y && !are_packed_at_once(exchange, step) &&
 		reach_announce(exchange, step, args->y, supply.pitch))
 		return;
 	for (int64_t l = 0; l < num_local; l++)
@@ -204,13 +191,13 @@ static void reduce_row(struct shunt_exchange *exchange, struct step *step,
 	const struct shunt_exchange_config *config = &exchange->accepted.config;
 	const struct shape *shape = exchange_shape(exchange);
 	uint8_t *travel = own_travel(exchange, step) + to * shape->travel_bytes;
-	bool packed = config->combine_quant != SHUNT_COMBINE_QUANT_NONE;
+	bool packed = rows_are_packed(exchange, step->view, step->view->rank);
 	void *sum = packed ? (void *)exchange->scratch.acc : travel;
 
 	acc_kernels()->sum_ranks[config->expert_dtype](
 		sum, rows, shape->tp_size, shape->hidden);
 	if (packed)
-		pack_row(exchange, step, travel, sum);
+		pack_row(exchange, &step->combine_tally, travel, sum);
 }
 
 /* The rows of the own EP group for one local expert. */

@@ -5,7 +5,8 @@
  *	results   in its window: expert_rows, or copied there
  *	y         the caller's, if peers can reach it: the note says where
  *	travel    in its window, made of either of the two: summed over the TP
- *	          group, or quantized, or both
+ *	          group, or quantized, or both; with sums by host MoE rows are
+ *	          not quantized, as their sums are
  *
  * and the tokens' ranks read them there.
  */
@@ -13,6 +14,13 @@
 #define COMBINE_ROWS_H
 
 #include "exchange/exchange.h"
+
+/* True if the rows of rank `rank` of the view are quantized; and if they are read in
+ * travel. */
+bool rows_are_packed(const struct shunt_exchange *exchange,
+	const struct view *view, int32_t rank);
+bool rows_travel(const struct shunt_exchange *exchange, const struct view *view,
+	int32_t rank);
 
 /* Fills the note of a combine whose rows are not known yet. */
 void rows_begin(struct shunt_exchange *exchange, struct step *step);

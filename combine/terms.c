@@ -11,7 +11,7 @@ const float *terms_weights(const struct step *step)
 }
 
 void terms_init(struct terms *terms, const struct shunt_exchange *exchange,
-	const struct step *step)
+	struct step *step)
 {
 	const struct shunt_exchange_config *config = &exchange->accepted.config;
 	const struct shunt_combine_args *args = &step->combine;
@@ -31,36 +31,22 @@ void terms_init(struct terms *terms, const struct shunt_exchange *exchange,
 			config->expert_dtype, args->ori_x_stride),
 		.shared_x_bytes = dtype_row_bytes(
 			config->expert_dtype, args->shared_expert_x_stride),
+		.tally = &step->combine_tally,
 		.num_places = exchange_shape(exchange)->num_sends +
 			      (args->shared_expert_x != NULL),
 	};
 }
 
-/* Is it added up with others of another host? `rank` has the row. */
-static bool is_summed_there(const struct terms *terms, int32_t rank)
-{
-	const struct view *view = terms->step->view;
-
-	return terms->sums_by_host &&
-	       exchange_is_far(
-		       terms->exchange, view->members[terms->exchange->tp_rank *
-							      view->num_ranks +
-						      rank]);
-}
-
 /* The row of a MoE or shared expert. */
-static bool get_row(struct terms *terms, int64_t at, struct term *term)
+static void get_row(struct terms *terms, int64_t at, struct term *term)
 {
 	const struct route *route = terms->step->route;
 	int32_t rank = terms->step->view->placement.rank[route->unit[at]];
 	const struct row_place *place = &terms->places[rank];
 
-	if (is_summed_there(terms, rank))
-		return false;
 	term->kind = terms->kind_of_rows;
 	term->row = place->base + route->home_row[at] * place->pitch;
-	terms->rows_read++;
-	return true;
+	terms->bytes_read += exchange_shape(terms->exchange)->home_bytes;
 }
 
 /* Special expert z, in the order zero, copy, constant. */
@@ -108,8 +94,11 @@ bool terms_get(struct terms *terms, int64_t token, int64_t i, struct term *term)
 		!get_special(
 			terms, token, ROUTE_SPECIAL - route->unit[at], term))
 		return false;
-	if (route->unit[at] >= 0 && !get_row(terms, at, term))
-		return false;
+	if (route->unit[at] >= 0) {
+		if (terms->sums_by_host && i < shape->topk)
+			return false;
+		get_row(terms, at, term);
+	}
 	/* After what adds nothing: its weight may be anything, even NaN. */
 	if (i < shape->topk && terms->weights)
 		term->weight = terms->weights[token * shape->topk + i];
@@ -142,7 +131,7 @@ bool terms_get_rows(struct terms *terms, int64_t token, const void **rows,
 		terms->weights ? terms->weights + token * shape->topk : NULL;
 	int64_t n = 0;
 
-	if (terms->kind_of_rows != TERM_ROW)
+	if (terms->kind_of_rows != TERM_ROW || terms->sums_by_host)
 		return false;
 	for (int64_t i = 0; i < terms->num_places; i++) {
 		const struct row_place *place;
@@ -153,12 +142,10 @@ bool terms_get_rows(struct terms *terms, int64_t token, const void **rows,
 				return false;
 			continue;
 		}
-		if (is_summed_there(terms, rank_of[unit[i]]))
-			return false;
 		place = &terms->places[rank_of[unit[i]]];
 		rows[n] = place->base + row[i] * place->pitch;
 		weights[n++] = given && i < shape->topk ? given[i] : 1.0f;
-		terms->rows_read++;
+		terms->bytes_read += shape->home_bytes;
 	}
 	*num_rows = n;
 	return true;

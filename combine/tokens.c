@@ -67,11 +67,11 @@ static void accumulate(struct terms *terms, int64_t token)
 	struct term term;
 
 	memset(acc, 0, (size_t)hidden * sizeof(*acc));
+	if (terms->sums_by_host)
+		host_sums_add(terms, token, acc);
 	for (int64_t i = 0; i < terms->num_places; i++)
 		if (terms_get(terms, token, i, &term))
 			add_term(terms, &term);
-	if (terms->sums_by_host)
-		host_sums_add(terms, token, acc);
 }
 
 /* Tokens to be summed, in this order. */
@@ -99,7 +99,7 @@ static struct row_list list_rows(
 	const struct shunt_exchange *exchange = terms->exchange;
 	const struct scratch *scratch = &exchange->scratch;
 	int64_t half = i % 2 * (exchange_shape(exchange)->num_sends + 1);
-	int64_t rows_read = terms->rows_read;
+	int64_t bytes_read = terms->bytes_read;
 	struct row_list list = {
 		scratch->results + half, scratch->weights + half, 0};
 
@@ -107,7 +107,7 @@ static struct row_list list_rows(
 		return list;
 	if (!terms_get_rows(terms, token_at(tokens, i), list.rows, list.weights,
 		    &list.num_rows)) {
-		terms->rows_read = rows_read;
+		terms->bytes_read = bytes_read;
 		list.num_rows = -1;
 	}
 	return list;
@@ -187,54 +187,50 @@ static void sum_whole_token(struct terms *terms, int64_t token,
 }
 
 /* Returns how many tokens were summed: all, or those until past `until`. Adds to
- * *rows_read. */
+ * *bytes_read. */
 static int64_t sum_list(struct shunt_exchange *exchange, struct step *step,
-	const struct token_list *tokens, int64_t until, int64_t *rows_read)
+	const struct token_list *tokens, int64_t until, int64_t *bytes_read)
 {
 	struct fpenv caller = fpenv_enter();
 	struct row_list list, next;
-	int64_t i = 0, ahead = 0; /* rows listed for the next token */
+	int64_t i = 0, ahead = 0; /* bytes of the next token's rows */
 	struct terms terms;
 
 	terms_init(&terms, exchange, step);
 	list = list_rows(&terms, tokens, 0);
 	while (i < tokens->num_tokens) {
-		ahead = -terms.rows_read;
+		ahead = -terms.bytes_read;
 		next = list_rows(&terms, tokens, i + 1);
-		ahead += terms.rows_read;
+		ahead += terms.bytes_read;
 		sum_whole_token(&terms, token_at(tokens, i++), &list, &next);
 		if (until != INT64_MAX && clock_now() >= until)
 			break;
 		list = next;
 	}
 	fpenv_leave(&caller);
-	*rows_read += terms.rows_read - ahead;
+	*bytes_read += terms.bytes_read - ahead;
 	return i;
 }
 
 void tokens_sum(struct shunt_exchange *exchange, struct step *step)
 {
 	struct token_list all = {NULL, step->route->num_tokens};
-	int64_t rows_read = 0;
+	int64_t bytes_read = 0;
 
-	sum_list(exchange, step, &all, INT64_MAX, &rows_read);
-	tokens_count_rows(exchange, rows_read);
+	sum_list(exchange, step, &all, INT64_MAX, &bytes_read);
+	tokens_count_bytes(exchange, bytes_read);
 }
 
 int64_t tokens_sum_some(struct shunt_exchange *exchange, struct step *step,
 	const int32_t *tokens, int64_t num_tokens, int64_t until,
-	int64_t *rows_read)
+	int64_t *bytes_read)
 {
 	struct token_list some = {tokens, num_tokens};
 
-	return sum_list(exchange, step, &some, until, rows_read);
+	return sum_list(exchange, step, &some, until, bytes_read);
 }
 
-void tokens_count_rows(struct shunt_exchange *exchange, int64_t rows_read)
+void tokens_count_bytes(struct shunt_exchange *exchange, int64_t bytes_read)
 {
-	const struct shape *shape = exchange_shape(exchange);
-
-	exchange->counters.now.combine_bytes +=
-		rows_read * (shape->travel_bytes ? shape->travel_bytes
-						 : shape->result_bytes);
+	exchange->counters.now.combine_bytes += bytes_read;
 }

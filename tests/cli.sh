@@ -410,8 +410,8 @@ assert j['ok'] is True and len(j['digest']) == 16
 assert j['machine']['cores'] >= 1 and j['machine']['simd'] and j['machine']['cpu']
 assert j['version'].count('.') == 2
 p = j['parameters']
-for name in ('ranks launch hosts transport algorithm exact_sums rdma_device '
-        'rdma_interface rdma_address tp tp_rank_order elastic tokens '
+for name in ('ranks launch hosts transport algorithm exact_sums '
+        'f32_partial_sums rdma_device rdma_interface rdma_address tp tp_rank_order elastic tokens '
         'hidden topk experts shared special placement dtype x_scales quant '
         'scale_form column_major smooth static expert_dtype out_dtype '
         'combine_quant layout rows_per_expert align zero_tail y depth '

@@ -162,6 +162,8 @@ options_of_hosts_are_checked() {
 	says err "--hosts 3: must be in 1 .. 2"
 	expect 2 "$shunt" bench --exact-sums
 	says err "--exact-sums: needs --hosts"
+	expect 2 "$shunt" bench --f32-partial-sums
+	says err "--f32-partial-sums: needs --hosts"
 	expect 2 "$shunt" bench --rdma-device mlx5_0
 	says err "--rdma-device: needs --hosts"
 	expect 2 "$shunt" bench --transport shm --hosts 2

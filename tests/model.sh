@@ -84,9 +84,9 @@ hierarchy_over_two_hosts_adds_up_as_by_hand() {
 		'tokens': 9, 'copy': 240, 'messages': 9 * 17,
 		'wire': 48 + 2496, 'latency': 14}"
 	# Ranks 0 and 1 read 6 rows of own tokens and 6 for sums, and write 3
-	# sums of 16 bytes and 3 tokens: 96 + 48 + 24. Two ways: weights, sums.
-	holds "terms(h['combine']) == {'peers': 35, 'tokens': 30, 'copy': 84,
-		'messages': 9 * 17, 'wire': 96 + 2384, 'latency': 26}"
+	# sums and 3 tokens of 8 bytes: 96 + 24 + 24. Two ways: weights, sums.
+	holds "terms(h['combine']) == {'peers': 35, 'tokens': 30, 'copy': 72,
+		'messages': 9 * 17, 'wire': 48 + 2384, 'latency': 26}"
 	holds "h['dispatch']['messages'] == 9 and f['dispatch']['messages'] == 12"
 	holds "j['faster'] == 'hierarchy'"
 }
@@ -124,10 +124,11 @@ a_quantized_way_home_costs_and_saves() {
 	modelled --hosts 2 "${wire[@]}" --hidden 128 --combine-quant int8-128 \
 		--home-us 100
 	holds "f['combine']['wire_bytes'] == 12 * 132"
-	# 12 rows that a rank has are quantized; sums of 3 tokens travel in f32.
+	# 12 rows that a rank has are quantized; or for 3 tokens each the sums
+	# of the own host and for another one.
 	holds "f['combine']['tokens_us'] == 15 + 1200"
-	holds "h['combine']['tokens_us'] == 30 + 1200"
-	holds "h['combine']['wire_bytes'] == 6 * 128 * 4"
+	holds "h['combine']['tokens_us'] == 30 + 600"
+	holds "h['combine']['wire_bytes'] == 6 * 132"
 	expect 2 "$shunt" model "${tiny[@]}" "${host[@]}" \
 		--combine-quant int8-128
 	says err "needs --home-us"

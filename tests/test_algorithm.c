@@ -54,8 +54,21 @@ static void few_large_hosts_are_served_by_hierarchy(void **state)
 {
 	(void)state;
 	expect(16, 8, config_of(128, 7168), true, true);
-	expect(64, 8, config_of(128, 7168), true, false);
+	expect(64, 8, config_of(128, 7168), true, true);
 	expect(256, 8, config_of(128, 7168), true, false);
+}
+
+static void sums_in_f32_are_worth_less(void **state)
+{
+	struct shunt_exchange_config config = config_of(128, 7168);
+
+	(void)state;
+	config.f32_partial_sums = true;
+	expect(16, 8, config, true, true);
+	expect(64, 8, config, true, false);
+	/* Rows of f32 have sums as large in any case. */
+	config.expert_dtype = SHUNT_DTYPE_F32;
+	expect(64, 8, config, true, true);
 }
 
 static void one_rank_per_host_is_fullmesh(void **state)
@@ -108,6 +121,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(few_large_hosts_are_served_by_hierarchy),
+		cmocka_unit_test(sums_in_f32_are_worth_less),
 		cmocka_unit_test(one_rank_per_host_is_fullmesh),
 		cmocka_unit_test(few_bytes_are_not_worth_another_phase),
 		cmocka_unit_test(what_is_asked_for_is_done),

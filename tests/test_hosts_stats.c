@@ -166,8 +166,8 @@ static void check_bytes(struct seat *seat, const struct shunt_stats *stats)
 	SEAT_CHECK(seat, stats->dispatch_wire_bytes >= rows * ROW_BYTES,
 		"dispatch sent %" PRId64 " bytes", stats->dispatch_wire_bytes);
 	/* Of the two ranks there it has four of the tokens' rows, or two; or
-	 * the sums of the two tokens of one of them, in f32. */
-	back = hierarchy ? 2 * HIDDEN * 4
+	 * the sums of the two tokens of one of them. */
+	back = hierarchy ? 2 * BACK_BYTES
 			 : (seat->rank % 2 == 0 ? 4 : 2) * BACK_BYTES;
 	SEAT_CHECK(seat, stats->combine_wire_bytes >= back,
 		"combine sent %" PRId64 " bytes, at least %" PRId64 " are due",

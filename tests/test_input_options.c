@@ -105,6 +105,10 @@ static const struct option_case faults[] = {
 	{{"layout", "77", "0 .. 2"}, {SET(layout, 77)}, {}},
 	{{"scale_form", "77", "0 .. 2"}, {SET(scale_form, 77)}, {}},
 	{{"combine_quant", "77", "0 .. 4"}, {SET(combine_quant, 77)}, {}},
+	{{"f32_partial_sums is 1", "combine_quant is 4", "NONE"},
+		{SET(f32_partial_sums, 1),
+			SET(combine_quant, SHUNT_COMBINE_QUANT_MXFP8)},
+		{}},
 	{{"scale_form", "1", "_GROUP"},
 		{SET(scale_form, SHUNT_SCALE_POW2),
 			SET(quant, SHUNT_QUANT_INT8)},
@@ -262,6 +266,7 @@ static const struct option_case differences[] = {
 		{SET(combine_quant, SHUNT_COMBINE_QUANT_E4M3FN_128)}, {}},
 	{{"kept_routes", "0", "9"}, {SET(kept_routes, 9)}, {}},
 	{{"fetch_tokens", "0", "-1"}, {SET(fetch_tokens, -1)}, {}},
+	{{"f32_partial_sums", "0", "1"}, {SET(f32_partial_sums, 1)}, {}},
 };
 
 /* The same world sees every difference, then works. */

@@ -86,6 +86,22 @@ static const struct form forms[] = {
 		.percent_special = 20},
 	{.name = "rows back as int8",
 		.config = {.combine_quant = SHUNT_COMBINE_QUANT_INT8_128}},
+	{.name = "rows back as int8 by eights, shared and special experts",
+		.config = {.combine_quant = SHUNT_COMBINE_QUANT_INT8_8,
+			.num_shared_experts = 1,
+			.num_shared_ranks = 2,
+			.num_copy_experts = 1},
+		.percent_special = 20},
+	{.name = "rows back as e4m3, two shared experts",
+		.config = {.combine_quant = SHUNT_COMBINE_QUANT_E4M3FN_128,
+			.num_shared_experts = 2,
+			.num_shared_ranks = 2}},
+	{.name = "f32 rows, f16 back, sums in f32",
+		.config = {.dtype = SHUNT_DTYPE_F32,
+			.expert_dtype = SHUNT_DTYPE_F16,
+			.f32_partial_sums = true,
+			.num_shared_experts = 1,
+			.num_shared_ranks = 1}},
 	{.name = "rows back as mxfp8, exact sums",
 		.config = {.combine_quant = SHUNT_COMBINE_QUANT_MXFP8,
 			.exact_sums = true}},
@@ -234,9 +250,9 @@ static void ranks_and_whole_hosts_may_bring_no_tokens(void **state)
 
 /* Dispatches in flight together, and their combines, fed or not; rows of
  * combine wherever they may lie, memory of shunt_alloc() among it. */
-static void overlap(struct seat *seat)
+static void overlap_form(struct seat *seat, const struct form *form)
 {
-	struct shunt_exchange_config config = config_of(seat, &forms[0]);
+	struct shunt_exchange_config config = config_of(seat, form);
 	struct trial *steps[3];
 	struct trial_rule rule;
 	struct stand stand;
@@ -245,7 +261,7 @@ static void overlap(struct seat *seat)
 	stand_init(&stand, seat, &config);
 	for (int round = 0; round < 8; round++) {
 		for (int i = 0; i < 3; i++) {
-			rule = rule_of(&stand, &forms[0]);
+			rule = rule_of(&stand, form);
 			rule.plain = false;
 			rule.may_feed = true;
 			steps[i] = stand_prepare_rule(&stand, &rule);
@@ -275,6 +291,17 @@ static void overlap(struct seat *seat)
 		}
 	}
 	stand_fini(&stand);
+}
+
+static void overlap(struct seat *seat)
+{
+	static const struct form packed = {
+		.config = {.combine_quant = SHUNT_COMBINE_QUANT_INT8_128,
+			.num_shared_experts = 1,
+			.num_shared_ranks = 2}};
+
+	overlap_form(seat, &forms[0]);
+	overlap_form(seat, &packed);
 }
 
 static void steps_overlap_and_are_fed_in_any_order(void **state)

@@ -350,7 +350,7 @@ static void hosts_come_in_the_order_of_their_first_members(void **state)
 
 /* The tokens of rank 3 go to rank 1 for the shared expert. Next to 2^25 only
  * multiples of 4 are numbers, so that each order has a sum of its own. */
-static void what_no_rank_sends_is_added_with_the_own_hosts_rows(void **state)
+static void what_is_no_moe_row_comes_behind_the_sums_of_all_hosts(void **state)
 {
 	static const float x[8] = {1, 1, 1, 1, 1, 1, 0.25f, 1};
 	static const float shared_x[2] = {0x1p25f, 0x1p25f};
@@ -374,12 +374,80 @@ static void what_no_rank_sends_is_added_with_the_own_hosts_rows(void **state)
 	/* Token 0 of rank 3 has experts 1 and 3, of ranks 2 and 3. */
 	assert_true(reference_combine(
 		&job, (struct reference_place){0, 3}, &combine));
-	assert_true(out[0] == (250 + 0x1p25f) + (2.5f + 2500));
+	assert_true(out[0] == ((2.5f + 250) + 2500) + 0x1p25f);
 	/* Those of rank 0 have 0 and 1, and 2 and 1. */
 	assert_true(reference_combine(
 		&job, (struct reference_place){0, 0}, &combine));
 	assert_true(out[0] == ((1 + 10) + 10000) + 0x1p25f);
-	assert_true(out[1] == ((10 + 10000) + 0x1p25f) + 100);
+	assert_true(out[1] == ((10 + 100) + 10000) + 0x1p25f);
+}
+
+/* The example of test_hosts_sums.c; the shared expert is 6. */
+static void as_in_the_example(
+	void *context, const struct reference_made *made, void *y)
+{
+	static const float values[6] = {256, 1, 256, 0, 0, 1};
+	const float *shared = context;
+
+	convert_store(SHUNT_DTYPE_BF16,
+		made->expert == 6 ? shared : &values[made->expert], 1, y);
+}
+
+static float sum_of_example(
+	float shared, enum shunt_combine_quant combine_quant, bool in_f32)
+{
+	static const int64_t choices[6] = {6, 5, 0, 2, 1, 6};
+	static const int32_t expert_rank[6] = {1, 1, 2, 2, 3, 3};
+	static const int32_t hosts[4] = {0, 0, 1, 1};
+	static const uint16_t one = 0x3f80;
+	static const float x[1] = {0};
+	struct reference_input inputs[4];
+	struct reference_job job = {
+		.config = {.max_tokens = 1,
+			.hidden = 1,
+			.topk = 6,
+			.num_experts = 6,
+			.num_shared_experts = 1,
+			.num_shared_ranks = 1,
+			.num_copy_experts = 1,
+			.dtype = SHUNT_DTYPE_F32,
+			.expert_dtype = SHUNT_DTYPE_BF16,
+			.combine_quant = combine_quant,
+			.f32_partial_sums = in_f32},
+		.num_ranks = 4,
+		.expert_rank = expert_rank,
+		.inputs = inputs,
+		.hosts = hosts,
+		.adds_partial_sums = true,
+	};
+	float out = NAN;
+	struct reference_combine combine = {
+		.expert = as_in_the_example,
+		.context = &shared,
+		.out_dtype = SHUNT_DTYPE_F32,
+		.out = &out,
+		.out_stride = 1,
+		.ori_x = &one,
+		.ori_x_stride = 1,
+	};
+
+	for (int r = 0; r < 4; r++)
+		inputs[r] = (struct reference_input){
+			.num_tokens = 1, .x = x, .x_stride = 1, .ids = choices};
+	assert_true(reference_combine(
+		&job, (struct reference_place){0, 0}, &combine));
+	return out;
+}
+
+static void sums_of_hosts_are_rounded_and_quantized_or_kept(void **state)
+{
+	const enum shunt_combine_quant none = SHUNT_COMBINE_QUANT_NONE;
+	const enum shunt_combine_quant int8 = SHUNT_COMBINE_QUANT_INT8_8;
+
+	(void)state;
+	assert_true(sum_of_example(0x1p24f, none, false) == 0x1p24f + 514);
+	assert_true(sum_of_example(0x1p24f, none, true) == 0x1p24f + 516);
+	assert_true(sum_of_example(0, int8, false) == 508 * (1 + 0x1p-7f) + 2);
 }
 
 /* ---- counts ----------------------------------------------------------- */
@@ -421,7 +489,9 @@ int main(void)
 		cmocka_unit_test(
 			hosts_come_in_the_order_of_their_first_members),
 		cmocka_unit_test(
-			what_no_rank_sends_is_added_with_the_own_hosts_rows),
+			what_is_no_moe_row_comes_behind_the_sums_of_all_hosts),
+		cmocka_unit_test(
+			sums_of_hosts_are_rounded_and_quantized_or_kept),
 		cmocka_unit_test(rows_are_counted_where_they_are_quantized),
 	};
 

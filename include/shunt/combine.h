@@ -71,7 +71,9 @@ struct shunt_combine_args {
 	const int32_t *elastic_info; /* NULL, or as given to dispatch */
 	int64_t *performance_info;   /* as in dispatch */
 	/* With combine_quant: how many elements of this rank's experts' rows
-	 * were NaN, and infinite. Written when the combine ends. May be NULL. */
+	 * were NaN, and infinite; where combine adds up by host those of the sums
+	 * that this rank has made, and of rows of its shared expert. Written when
+	 * the combine ends. May be NULL. */
 	int64_t *nan_elements, *inf_elements;
 };
 #define SHUNT_COMBINE_ARGS_INIT SHUNT_INIT(struct shunt_combine_args)

@@ -39,7 +39,8 @@ enum shunt_algorithm {
 	 * rows come back one by one. */
 	SHUNT_ALGORITHM_FULLMESH,
 	/* A token goes to a host once, where its ranks share it; its rows are
-	 * added up there, and one comes back (see exact_sums). */
+	 * added up there, and one comes back (see exact_sums); those of shared
+	 * experts come one by one. */
 	SHUNT_ALGORITHM_HIERARCHY
 };
 
@@ -49,7 +50,8 @@ enum shunt_bad_id {
 	SHUNT_BAD_ID_DROP        /* counts as -1, and in dropped_choices */
 };
 
-/* What combine does to the experts' rows before they travel. */
+/* What combine does to the experts' rows before they travel; where it adds up by
+ * host, to the sums instead (and to rows of shared experts). */
 enum shunt_combine_quant {
 	SHUNT_COMBINE_QUANT_NONE = 0,
 	SHUNT_COMBINE_QUANT_INT8_8,     /* per 8, scales in expert_dtype */
@@ -172,11 +174,15 @@ struct shunt_exchange_config {
 	int64_t fetch_tokens;
 	/*
 	 * Combine gives the bits of one host wherever ranks are: rows come back
-	 * one by one, also with HIERARCHY, which is of dispatch alone then. Else the hierarchical combine adds
-	 * up the rows of each other host first, which may change the last bits:
-	 * docs/numerics.md, "Sums over hosts".
+	 * one by one, also with HIERARCHY, which is of dispatch alone then.
+	 * Else the hierarchical combine adds up the rows that a token has on each
+	 * host first, and rounds these sums to expert_dtype, which changes the
+	 * last bits: docs/numerics.md, "Sums over hosts".
 	 */
 	bool exact_sums;
+	/* These sums stay in f32, which takes more bytes between hosts if
+	 * expert_dtype is smaller. INVALID with combine_quant. */
+	bool f32_partial_sums;
 };
 #define SHUNT_EXCHANGE_CONFIG_INIT SHUNT_INIT(struct shunt_exchange_config)
 

@@ -10,8 +10,8 @@
  *
  * on average. Dispatch sends as many rows by fullmesh as the first, by hierarchy as
  * the second, and to each rank, or host, the places, weights and scales of all tokens.
- * Combine sends as many rows by fullmesh as the third, by hierarchy as many sums, in
- * f32, as the second. Hierarchy costs a step inside the host more, so it must save
+ * Combine sends as many rows by fullmesh as the third, by hierarchy as many sums as
+ * the second; rows of shared experts come one by one in both. Hierarchy costs a step inside the host more, so it must save
  * some bytes, and there must be some.
  */
 #include "exchange/algorithm.h"
@@ -71,20 +71,12 @@ static double beside_bytes(const struct shape *shape)
 			(shape->format.has_row_scale ? 4 : 0));
 }
 
-/* Bytes of an expert's row on its way home. */
-static double home_bytes(const struct shape *shape)
-{
-	return (double)(shape->travel_bytes ? shape->travel_bytes
-					    : shape->result_bytes);
-}
-
 void algorithm_choose(
 	struct shape *shape, const struct shunt_exchange_config *config)
 {
 	struct traffic traffic = traffic_of(shape);
 	double row = (double)shape->format.row_bytes;
 	double beside = beside_bytes(shape);
-	double partial = (double)shape->hidden * sizeof(float);
 
 	shape->rows_by_host = config->algorithm == SHUNT_ALGORITHM_HIERARCHY;
 	shape->sums_by_host = shape->rows_by_host;
@@ -92,9 +84,9 @@ void algorithm_choose(
 		shape->rows_by_host = is_worth(shape,
 			traffic.ranks * row + traffic.all_ranks * beside,
 			traffic.hosts * row + traffic.all_hosts * beside);
-		shape->sums_by_host =
-			is_worth(shape, traffic.experts * home_bytes(shape),
-				traffic.hosts * partial);
+		shape->sums_by_host = is_worth(shape,
+			traffic.experts * (double)shape->home_bytes,
+			traffic.hosts * (double)shape->partial_bytes);
 	}
 	shape->sums_by_host = shape->sums_by_host && !config->exact_sums;
 }

@@ -256,6 +256,12 @@ static enum shunt_status check_config(
 		status = check_shared(config, rank, num_ranks);
 	if (status == SHUNT_OK)
 		status = check_elastic(config, rank, num_ranks);
+	if (status == SHUNT_OK && config->f32_partial_sums &&
+		config->combine_quant != SHUNT_COMBINE_QUANT_NONE)
+		status = error_set(SHUNT_INVALID,
+			"f32_partial_sums is 1 and combine_quant is %d, must "
+			"be NONE with it (rank %d)",
+			(int)config->combine_quant, rank);
 	if (status == SHUNT_OK && config->tp_rank_order && !config->tp_group)
 		status = refuse_option("tp_rank_order", 1, "tp_group", rank);
 	return status;
@@ -303,7 +309,8 @@ static const char *const field_names[CONFIG_NUM_FIELDS] = {"num_ranks",
 	"num_constant_experts", "scale_form", "column_major_scales",
 	"x_scales_per_row", "x_scale_dtype", "rows_per_expert",
 	"expert_alignment", "zero_tail", "tp_rank_order", "elastic",
-	"combine_quant", "kept_routes", "fetch_tokens", "exact_sums"};
+	"combine_quant", "kept_routes", "fetch_tokens", "exact_sums",
+	"f32_partial_sums"};
 
 const char *config_field_name(int i)
 {
@@ -328,7 +335,8 @@ void config_fields_fill(
 		config->x_scale_dtype, config->rows_per_expert,
 		config->expert_alignment, config->zero_tail,
 		config->tp_rank_order, config->elastic, config->combine_quant,
-		config->kept_routes, config->fetch_tokens, config->exact_sums};
+		config->kept_routes, config->fetch_tokens, config->exact_sums,
+		config->f32_partial_sums};
 
 	memcpy(fields->value, value, sizeof(value));
 	crypto_generichash(fields->placement_hash,

@@ -35,7 +35,7 @@ void accepted_spread(struct accepted *accepted);
 void accepted_fini(struct accepted *accepted);
 
 /* Everything that must be the same on all ranks, as numbers with names. */
-#define CONFIG_NUM_FIELDS 33
+#define CONFIG_NUM_FIELDS 34
 
 struct config_fields {
 	int64_t value[CONFIG_NUM_FIELDS];

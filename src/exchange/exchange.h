@@ -86,11 +86,11 @@ struct row_place {
 /* A combine with `feed`: what its tokens still wait for; see combine/early.h. */
 struct early {
 	bool is_on;
-	int64_t rows_read; /* of experts, so far */
-	uint32_t *first;   /* [units + 1]: of each unit's part of `tokens` */
-	int32_t *tokens;   /* [T_max * sends]: who goes there, by unit */
-	int32_t *missing;  /* [T_max]: its rows that are not here yet */
-	int32_t *awaited;  /* [units]: at placement.first[r], local experts */
+	int64_t bytes_read; /* of experts' rows, so far */
+	uint32_t *first;    /* [units + 1]: of each unit's part of `tokens` */
+	int32_t *tokens;    /* [T_max * sends]: who goes there, by unit */
+	int32_t *missing;   /* [T_max]: its rows that are not here yet */
+	int32_t *awaited;   /* [units]: at placement.first[r], local experts */
 	int32_t *num_awaited; /* [W]: so many of rank r of the view */
 	int32_t *ready;       /* [T_max]: tokens whose rows are all here, ... */
 	int64_t num_ready;
@@ -166,6 +166,8 @@ struct scratch {
 	const void **results; /* [2][sends + 1]: rows of a token, of the next */
 	float *weights;       /* [2][sends + 1] */
 	float *acc;           /* [H]: a token's sum */
+	uint8_t *unpacked;    /* sums by host: one, before it is quantized */
+	uint8_t *partial;     /* the own host's, as it would travel */
 	uint32_t *host_stamp; /* [num_hosts] */
 	const void **tp_rows; /* [P]: the rows of TP ranks for one */
 };

@@ -37,8 +37,8 @@
  *	far_head [slot][M]         head and counts of member s
  *	far_note [slot][M]         note of member s
  *	landed   [landing][share slot]  shares of members of other hosts
- *	back     [slot][T_max * sends][..]  experts' rows of own tokens, by place,
- *	                           or sums of a host at its first place
+ *	back     [slot][T_max * sends][..]  experts' rows of own tokens, by place;
+ *	                           sums of a host at its first place
  *	tp_back  [slot][P][A][H]   results of TP ranks on other hosts
  *	told     [slot][T_max * K] with sums by host: weights in force, for
  *	told_landed [landing][slot] .. those who sum; and theirs

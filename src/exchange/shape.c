@@ -86,6 +86,11 @@ static int64_t fetch_tokens(
 	return tokens < shape->max_tokens ? tokens : shape->max_tokens;
 }
 
+static int64_t whole_lines(int64_t bytes)
+{
+	return (bytes + 63) / 64 * 64;
+}
+
 struct shape shape_of(const struct shunt_exchange_config *config,
 	int32_t num_ranks, int32_t tp_size)
 {
@@ -131,7 +136,9 @@ struct shape shape_of(const struct shunt_exchange_config *config,
 				     : shape.fetch_tokens;
 	if (tp_size > 1 || config->combine_quant != SHUNT_COMBINE_QUANT_NONE)
 		/* Rows are read with vectors: begin each at a line. */
-		shape.travel_bytes = (combine_row_bytes(config) + 63) / 64 * 64;
+		shape.travel_bytes = whole_lines(combine_row_bytes(config));
+	shape.home_bytes =
+		shape.travel_bytes ? shape.travel_bytes : shape.result_bytes;
 	return shape;
 }
 
@@ -144,6 +151,25 @@ static bool tp_spans(const struct shape *shape, const struct hosts *hosts)
 	return false;
 }
 
+/* With sums by host rows of MoE experts are quantized once they are added up, and
+ * not before; those of shared experts travel one by one, as ever. */
+static void fit_to_sums(
+	struct shape *shape, const struct shunt_exchange_config *config)
+{
+	int64_t results = whole_lines(shape->result_bytes);
+	int64_t back = shape->partial_bytes;
+
+	if (config->combine_quant != SHUNT_COMBINE_QUANT_NONE) {
+		if (shape->tp_size == 1 && shape->num_shared == 0)
+			shape->travel_bytes = 0;
+		else if (shape->tp_size > 1 && shape->travel_bytes < results)
+			shape->travel_bytes = results;
+	}
+	if (shape->num_shared > 0 && back < shape->home_bytes)
+		back = shape->home_bytes;
+	shape->back_bytes = whole_lines(back);
+}
+
 void shape_spread(struct shape *shape,
 	const struct shunt_exchange_config *config, const struct hosts *hosts)
 {
@@ -153,10 +179,11 @@ void shape_spread(struct shape *shape,
 	shape->fetch_tokens = 0;
 	shape->offer_tokens = shape->max_tokens;
 	shape->tp_spans = tp_spans(shape, hosts);
+	shape->partial_bytes = combine_row_bytes(config);
+	if (config->f32_partial_sums)
+		shape->partial_bytes = shape->hidden * (int64_t)sizeof(float);
 	algorithm_choose(shape, config);
-	shape->back_bytes =
-		shape->travel_bytes ? shape->travel_bytes : shape->result_bytes;
+	shape->back_bytes = shape->home_bytes;
 	if (shape->sums_by_host)
-		shape->back_bytes =
-			(shape->hidden * (int64_t)sizeof(float) + 63) / 64 * 64;
+		fit_to_sums(shape, config);
 }

@@ -55,13 +55,16 @@ struct shape {
 	int64_t offer_tokens;
 	/* Of a row in `travel`; 0: results are read in place. */
 	int64_t travel_bytes;
+	/* Of an expert's row on its way home, as it travels. */
+	int64_t home_bytes;
 
 	/* NULL: all ranks are on one host, and the rest means nothing. */
 	const struct hosts *hosts;
-	bool rows_by_host;  /* a row goes to a host once, else to each rank */
-	bool sums_by_host;  /* combine adds up a host's rows there */
-	bool tp_spans;      /* a TP group is on several hosts */
-	int64_t back_bytes; /* of a row that comes back from another host */
+	bool rows_by_host; /* a row goes to a host once, else to each rank */
+	bool sums_by_host; /* combine adds up a host's rows there */
+	bool tp_spans;     /* a TP group is on several hosts */
+	int64_t partial_bytes; /* of what a host's rows add up to, as it travels */
+	int64_t back_bytes;    /* from row to row of what comes back */
 };
 
 /* The shape of a config that has been checked. */

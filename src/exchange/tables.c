@@ -117,6 +117,10 @@ static void carve_scratch(struct carver *carver, const struct shape *shape,
 	scratch->results = carve(carver, 2 * terms, sizeof(void *));
 	scratch->weights = carve(carver, 2 * terms, sizeof(float));
 	scratch->acc = carve(carver, shape->hidden, sizeof(float));
+	scratch->unpacked =
+		carve(carver, shape->sums_by_host ? shape->result_bytes : 0, 1);
+	scratch->partial = carve(
+		carver, shape->sums_by_host ? shape->partial_bytes : 0, 1);
 	scratch->host_stamp =
 		carve(carver, shape->hosts ? shape->hosts->num_hosts : 0,
 			sizeof(*scratch->host_stamp));

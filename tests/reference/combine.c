@@ -1,9 +1,8 @@
 /*
  * The reference's combine (spec 1.6, 1.7): a sum per token, in f32, in choice
  * order, multiply and add rounded apart (this folder is compiled with
- * -ffp-contract=off), and one rounding at the end. With partial sums it is
- * several passes over the choices, one for each host (docs/numerics.md, "Sums
- * over hosts").
+ * -ffp-contract=off), and one rounding at the end. With partial sums a sum for
+ * each host comes first, rounded by itself (docs/numerics.md, "Sums over hosts").
  */
 #include <math.h>
 #include <stdlib.h>
@@ -23,9 +22,6 @@ struct sum {
 	void *context;
 	int64_t hidden;
 	int32_t tp, rank;
-	/* Whose rows this pass adds, where there are passes, and how many. */
-	int32_t host;
-	int64_t num_rows;
 	struct reference_made made;
 	int64_t nan_elements, inf_elements;
 	uint8_t *y;
@@ -84,12 +80,9 @@ static void load(const struct sum *sum, const void *rows, int64_t t,
 
 /* ---- terms ------------------------------------------------------------ */
 
-/*
- * sum->values = what comes home of the row in sum->made: each TP rank's
- * expert's row, added up in their order and rounded to the row type, then as
- * it travels.
- */
-static void come_home(struct sum *sum)
+/* sum->y = the row of the expert in sum->made: each TP rank's, added up in their
+ * order and rounded to the row type. */
+static void give_row(struct sum *sum)
 {
 	const struct shunt_exchange_config *config = &sum->frame.job->config;
 
@@ -106,6 +99,13 @@ static void come_home(struct sum *sum)
 	if (sum->frame.num_tp > 1)
 		convert_store(
 			config->expert_dtype, sum->total, sum->hidden, sum->y);
+}
+
+/* sum->values = the row in sum->y as it travels. */
+static void travel(struct sum *sum)
+{
+	const struct shunt_exchange_config *config = &sum->frame.job->config;
+
 	reference_travel_row(config->combine_quant, config->expert_dtype,
 		sum->y, sum->hidden, sum->values, &sum->nan_elements,
 		&sum->inf_elements);
@@ -156,56 +156,50 @@ static void make_row(struct sum *sum, int64_t t, int64_t expert, bool *made)
 	*made = true;
 }
 
-/* ---- passes ----------------------------------------------------------- */
+/* ---- a token ---------------------------------------------------------- */
 
-static int32_t own_host(const struct sum *sum)
+static bool has_partial_sums(const struct sum *sum)
 {
-	return frame_host(&sum->frame, sum->tp, sum->rank);
+	const struct reference_job *job = sum->frame.job;
+
+	return job->hosts != NULL && job->adds_partial_sums;
 }
 
-/* True in the pass that adds what no rank sends; it is the only one where
- * there are no partial sums. */
-static bool is_at_home(const struct sum *sum)
+/* Of choice (t, k); NULL without weights. */
+static const float *weight_of(const struct sum *sum, int64_t t, int64_t k)
 {
-	return sum->host == own_host(sum);
-}
+	const float *weights = sum->combine->weights;
 
-/* True in the pass that adds the rows of `rank`. */
-static bool takes_rows_of(const struct sum *sum, int32_t rank)
-{
-	return !sum->frame.job->adds_partial_sums ||
-	       sum->host == frame_host(&sum->frame, sum->tp, rank);
+	return weights == NULL ? NULL
+			       : weights + t * sum->frame.job->config.topk + k;
 }
 
 static void add_row(struct sum *sum, int64_t t, int64_t expert,
 	const float *weight, bool *made)
 {
 	make_row(sum, t, expert, made);
-	come_home(sum);
+	give_row(sum);
+	travel(sum);
 	add(sum, weight);
-	sum->num_rows++;
 }
 
+/* A choice of a copy or constant expert; or of a MoE expert, unless their rows
+ * have been added up. */
 static void add_choice(struct sum *sum, int64_t t, int64_t k, bool *made)
 {
 	const struct shunt_exchange_config *config = &sum->frame.job->config;
 	const struct reference_combine *combine = sum->combine;
 	int64_t id = route_choice(&sum->frame, sum->input, t, k), special;
-	const float *weight = combine->weights;
 
 	special = id - sum->frame.num_experts;
 	if (id < 0 || (special >= 0 && special < config->num_zero_experts))
 		return;
-	if (weight != NULL)
-		weight += t * config->topk + k;
 	if (special < 0) {
-		if (takes_rows_of(sum, frame_expert_rank(&sum->frame, id)))
+		if (!has_partial_sums(sum))
 			add_row(sum, t, frame_original_expert(&sum->frame, id),
-				weight, made);
+				weight_of(sum, t, k), made);
 		return;
 	}
-	if (!is_at_home(sum))
-		return;
 	if (special < config->num_zero_experts + config->num_copy_experts)
 		load(sum, combine->ori_x, t, combine->ori_x_stride,
 			sum->values);
@@ -213,43 +207,58 @@ static void add_choice(struct sum *sum, int64_t t, int64_t k, bool *made)
 		constant_values(sum, t,
 			special - config->num_zero_experts -
 				config->num_copy_experts);
-	add(sum, weight);
+	add(sum, weight_of(sum, t, k));
 }
 
-/* acc = the terms of this pass, in order. */
-static void add_terms(struct sum *sum, int64_t t, bool *made)
+static void clear(const struct sum *sum, float *row)
+{
+	for (int64_t h = 0; h < sum->hidden; h++)
+		row[h] = 0;
+}
+
+/* sum->part = the sum of the MoE rows that token t has on `host`; returns how
+ * many there are. */
+static int64_t add_up(struct sum *sum, int64_t t, int32_t host, bool *made)
 {
 	const struct shunt_exchange_config *config = &sum->frame.job->config;
-	const struct reference_combine *combine = sum->combine;
+	float *acc = sum->acc;
+	int64_t num_rows = 0;
 
-	sum->num_rows = 0;
-	for (int64_t h = 0; h < sum->hidden; h++)
-		sum->acc[h] = 0;
-	for (int64_t k = 0; k < config->topk; k++)
-		add_choice(sum, t, k, made);
-	for (int64_t j = 0; j < sum->frame.num_shared; j++)
-		if (takes_rows_of(
-			    sum, frame_shared_rank(&sum->frame, j, sum->rank)))
-			add_row(sum, t, config->num_experts + j, NULL, made);
-	if (combine->shared_x == NULL || !is_at_home(sum))
-		return;
-	load(sum, combine->shared_x, t, combine->shared_x_stride, sum->values);
-	add(sum, NULL);
+	sum->acc = sum->part;
+	clear(sum, sum->part);
+	for (int64_t k = 0; k < config->topk; k++) {
+		int64_t id = route_expert(&sum->frame, sum->input, t, k);
+
+		if (id < 0 ||
+			frame_host(&sum->frame, sum->tp,
+				frame_expert_rank(&sum->frame, id)) != host)
+			continue;
+		make_row(sum, t, frame_original_expert(&sum->frame, id), made);
+		give_row(sum);
+		convert_load(
+			config->expert_dtype, sum->y, sum->hidden, sum->values);
+		add(sum, weight_of(sum, t, k));
+		num_rows++;
+	}
+	sum->acc = acc;
+	return num_rows;
 }
 
-/* acc = acc + what the rows of another host add up to, if it has any. */
-static void add_host(struct sum *sum, int64_t t, int32_t host, bool *made)
+/* sum->values = that sum as it travels; false if there is none. */
+static bool partial_sum(struct sum *sum, int64_t t, int32_t host, bool *made)
 {
-	float *acc = sum->acc;
+	const struct shunt_exchange_config *config = &sum->frame.job->config;
 
-	sum->host = host;
-	sum->acc = sum->part;
-	add_terms(sum, t, made);
-	sum->acc = acc;
-	if (sum->num_rows == 0)
-		return;
-	memcpy(sum->values, sum->part, (size_t)sum->hidden * sizeof(float));
-	add(sum, NULL);
+	if (add_up(sum, t, host, made) == 0)
+		return false;
+	if (config->f32_partial_sums) {
+		memcpy(sum->values, sum->part,
+			(size_t)sum->hidden * sizeof(float));
+		return true;
+	}
+	convert_store(config->expert_dtype, sum->part, sum->hidden, sum->y);
+	travel(sum);
+	return true;
 }
 
 /* Hosts come in the order of their first members. */
@@ -261,25 +270,36 @@ static bool is_first_of_host(const int32_t *hosts, int32_t member)
 	return true;
 }
 
-static void sum_token(struct sum *sum, int64_t t)
+static void add_partial_sums(struct sum *sum, int64_t t, bool *made)
 {
 	const struct reference_job *job = sum->frame.job;
-	const int32_t *hosts = job->hosts;
-	int32_t members = hosts == NULL || !job->adds_partial_sums
-				  ? 0
-				  : sum->frame.num_tp * job->num_ranks;
+	int32_t members = sum->frame.num_tp * job->num_ranks;
+
+	for (int32_t m = 0; m < members; m++)
+		if (is_first_of_host(job->hosts, m) &&
+			partial_sum(sum, t, job->hosts[m], made))
+			add(sum, NULL);
+}
+
+static void sum_token(struct sum *sum, int64_t t)
+{
+	const struct shunt_exchange_config *config = &sum->frame.job->config;
+	const struct reference_combine *combine = sum->combine;
 	bool made = false;
 
-	if (!route_is_active(&sum->frame, sum->input, t)) {
-		for (int64_t h = 0; h < sum->hidden; h++)
-			sum->acc[h] = 0;
+	clear(sum, sum->acc);
+	if (!route_is_active(&sum->frame, sum->input, t))
 		return;
-	}
-	sum->host = own_host(sum);
-	add_terms(sum, t, &made);
-	for (int32_t m = 0; m < members; m++)
-		if (hosts[m] != own_host(sum) && is_first_of_host(hosts, m))
-			add_host(sum, t, hosts[m], &made);
+	if (has_partial_sums(sum))
+		add_partial_sums(sum, t, &made);
+	for (int64_t k = 0; k < config->topk; k++)
+		add_choice(sum, t, k, &made);
+	for (int64_t j = 0; j < sum->frame.num_shared; j++)
+		add_row(sum, t, config->num_experts + j, NULL, &made);
+	if (combine->shared_x == NULL)
+		return;
+	load(sum, combine->shared_x, t, combine->shared_x_stride, sum->values);
+	add(sum, NULL);
 }
 
 /* ---- outputs ---------------------------------------------------------- */
@@ -352,32 +372,87 @@ bool reference_combine(const struct reference_job *job,
 
 /* ---- counts ----------------------------------------------------------- */
 
-/* The rows of `place` that go to tokens of its own EP group. */
+/* The rows of `place` that go to tokens of its own EP group, as they come; with
+ * partial sums those of shared experts. */
+static void count_rows(struct sum *sum, struct reference_place place,
+	const struct reference_received *received)
+{
+	const int32_t *source;
+	bool made;
+
+	for (int64_t n = 0; n < received->num_places; n++) {
+		if (received->kind[n] != REFERENCE_REAL ||
+			received->groups[n] != place.tp ||
+			(has_partial_sums(sum) &&
+				received->experts[n] <
+					sum->frame.job->config.num_experts))
+			continue;
+		source = received->source + 3 * n;
+		sum->input = frame_input(&sum->frame, place.tp, source[0]);
+		made = false;
+		make_row(sum, source[1], received->experts[n], &made);
+		give_row(sum);
+		travel(sum);
+	}
+}
+
+/* The partial sums of `host` for the tokens of sum->rank of EP group sum->tp. */
+static void count_sums_for(
+	struct sum *sum, int32_t host, const float *const *weights)
+{
+	const struct reference_job *job = sum->frame.job;
+	struct reference_combine combine = {
+		.weights = weights[sum->tp * job->num_ranks +
+				   frame_original(&sum->frame, sum->rank)],
+	};
+	bool made;
+
+	sum->combine = &combine;
+	sum->input = frame_input(&sum->frame, sum->tp, sum->rank);
+	for (int64_t t = 0; t < sum->input->num_tokens; t++) {
+		made = false;
+		partial_sum(sum, t, host, &made);
+	}
+	sum->combine = NULL;
+}
+
+/* The partial sums that `place` makes. */
+static void count_partial_sums(struct sum *sum, struct reference_place place,
+	const float *const *weights)
+{
+	const struct frame *frame = &sum->frame;
+	int32_t rank = frame_rank(frame, place.rank);
+
+	for (int32_t tp = 0; tp < frame->num_tp; tp++)
+		for (int32_t r = 0; r < frame->num_ranks; r++) {
+			if (!frame_adds_up(frame, place.tp, rank, tp, r))
+				continue;
+			sum->tp = tp;
+			sum->rank = r;
+			count_sums_for(sum, frame_host(frame, place.tp, rank),
+				weights);
+		}
+}
+
 bool reference_combine_counts(const struct reference_job *job,
-	struct reference_place place, reference_expert expert, void *context,
-	int64_t *nan_elements, int64_t *inf_elements)
+	struct reference_place place, const float *const *weights,
+	reference_expert expert, void *context, int64_t *nan_elements,
+	int64_t *inf_elements)
 {
 	struct sum sum = {.expert = expert, .context = context};
 	struct reference_received received;
-	const int32_t *source;
-	bool made, done;
+	bool done;
 
 	done = reference_receive(job, place, 0, &received) &&
 	       sum_init(&sum, job, place);
-	for (int64_t n = 0; done && n < received.num_places; n++) {
-		if (received.kind[n] != REFERENCE_REAL ||
-			received.groups[n] != place.tp)
-			continue;
-		source = received.source + 3 * n;
-		sum.input = frame_input(&sum.frame, place.tp, source[0]);
-		made = false;
-		make_row(&sum, source[1], received.experts[n], &made);
-		come_home(&sum);
+	if (done) {
+		count_rows(&sum, place, &received);
+		if (has_partial_sums(&sum))
+			count_partial_sums(&sum, place, weights);
+		sum_fini(&sum);
 	}
 	*nan_elements = sum.nan_elements;
 	*inf_elements = sum.inf_elements;
-	if (done)
-		sum_fini(&sum);
 	reference_received_fini(&received);
 	return done;
 }

@@ -48,7 +48,7 @@ struct reference_job {
 	const struct reference_input *inputs;
 	/* (P, W): the host of each, any numbers; NULL: all are on one. */
 	const int32_t *hosts;
-	/* Combine adds up the rows of each other host first. */
+	/* Combine adds up the rows of each host first. */
 	bool adds_partial_sums;
 };
 
@@ -163,9 +163,12 @@ struct reference_combine {
 bool reference_combine(const struct reference_job *job,
 	struct reference_place place, const struct reference_combine *combine);
 
-/* Fills combine's two counts of the rank at `place`. False if memory is out. */
+/* Fills combine's two counts of the rank at `place`. `weights` are those in force
+ * of each rank, (P, W), by EP group and original rank; an entry is NULL for a plain
+ * sum. False if memory is out. */
 bool reference_combine_counts(const struct reference_job *job,
-	struct reference_place place, reference_expert expert, void *context,
-	int64_t *nan_elements, int64_t *inf_elements);
+	struct reference_place place, const float *const *weights,
+	reference_expert expert, void *context, int64_t *nan_elements,
+	int64_t *inf_elements);
 
 #endif

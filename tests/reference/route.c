@@ -128,6 +128,38 @@ int32_t frame_host(const struct frame *frame, int32_t tp, int32_t rank)
 	return job->hosts[tp * job->num_ranks + frame_original(frame, rank)];
 }
 
+/* The number of a rank among those of its host, and how many these are. */
+static int32_t number_on_host(
+	const struct frame *frame, int32_t tp, int32_t rank, int32_t *size)
+{
+	int32_t number = 0;
+
+	*size = 0;
+	for (int32_t p = 0; p < frame->num_tp; p++)
+		for (int32_t r = 0; r < frame->num_ranks; r++) {
+			if (frame_host(frame, p, r) !=
+				frame_host(frame, tp, rank))
+				continue;
+			if (p == tp && r == rank)
+				number = *size;
+			++*size;
+		}
+	return number;
+}
+
+bool frame_adds_up(const struct frame *frame, int32_t tp, int32_t rank,
+	int32_t owner_tp, int32_t owner_rank)
+{
+	int32_t number, owner_number, size, owner_size;
+
+	if (frame_host(frame, tp, rank) ==
+		frame_host(frame, owner_tp, owner_rank))
+		return tp == owner_tp && rank == owner_rank;
+	number = number_on_host(frame, tp, rank, &size);
+	owner_number = number_on_host(frame, owner_tp, owner_rank, &owner_size);
+	return size > 0 && owner_number % size == number;
+}
+
 static bool is_masked(
 	const struct reference_input *input, int64_t t, int64_t choice)
 {

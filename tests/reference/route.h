@@ -47,6 +47,12 @@ int32_t frame_shared_rank(
 /* The host of a rank of EP group `tp`. */
 int32_t frame_host(const struct frame *frame, int32_t tp, int32_t rank);
 
+/* True if `rank` of EP group `tp` adds up what is on its host of the tokens of
+ * owner_rank of EP group owner_tp: the owner itself, or on another host who has the
+ * owner's number among those of its own, or that modulo their number. */
+bool frame_adds_up(const struct frame *frame, int32_t tp, int32_t rank,
+	int32_t owner_tp, int32_t owner_rank);
+
 /* What choice (t, k) of `input` asks for: an id below E + the special experts,
  * or -1 if it is masked, -1, or dropped. */
 int64_t route_choice(const struct frame *frame,

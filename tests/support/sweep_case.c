@@ -215,6 +215,9 @@ static void draw_habits(struct sweep_case *sweep)
 		SHUNT_ALGORITHM_AUTO, SHUNT_ALGORITHM_FULLMESH,
 		SHUNT_ALGORITHM_HIERARCHY, SHUNT_ALGORITHM_HIERARCHY);
 	config->exact_sums = sweep_chance(sweep, DRAW_HOSTS, 1, 30);
+	config->f32_partial_sums =
+		config->combine_quant == SHUNT_COMBINE_QUANT_NONE &&
+		sweep_chance(sweep, DRAW_HOSTS, 2, 25);
 	config->kept_routes = (int32_t)CHOOSE(sweep, DRAW_KEPT, 0, 1, 4, 16);
 	config->fetch_tokens = CHOOSE(sweep, DRAW_FETCH, 0, -1, -1, 3);
 	config->tp_rank_order =

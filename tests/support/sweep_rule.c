@@ -218,8 +218,9 @@ static void print_table(const struct sweep_case *sweep, int64_t group)
 
 static void print_hosts(const struct sweep_case *sweep)
 {
-	printf("algorithm %d exact_sums %d hosts", sweep->config.algorithm,
-		sweep->config.exact_sums);
+	printf("algorithm %d exact_sums %d f32_partial_sums %d hosts",
+		sweep->config.algorithm, sweep->config.exact_sums,
+		sweep->config.f32_partial_sums);
 	for (int32_t m = 0; m < sweep->num_seats; m++)
 		printf(" %d", sweep->hosts[m]);
 	printf("\n");

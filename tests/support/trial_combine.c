@@ -190,6 +190,42 @@ static int64_t dense(const struct trial *step, int64_t stride)
 	return stride == 0 ? step->job.config.hidden : stride;
 }
 
+/* Member m's weights in force; those that are drawn for combine are the caller's to
+ * free. */
+static const float *weights_of(
+	struct seat *seat, const struct trial *step, int32_t m)
+{
+	const struct reference_input *input = &step->inputs[m];
+	int64_t count = input->num_tokens * step->job.config.topk;
+	struct input_key key = trial_key(&step->rule, m, TRIAL_LATE_WEIGHTS);
+	float *weights;
+
+	if (!step->rule.weights_at_combine)
+		return input->weights;
+	weights = malloc((size_t)(count + 1) * sizeof(*weights));
+	SEAT_CHECK(seat, weights != NULL, "no memory");
+	trial_weights(&step->rule, &key, input, weights);
+	return weights;
+}
+
+static void expect_counts(struct seat *seat, struct trial *step)
+{
+	int32_t members = step->job.num_ranks * step->job.num_tp;
+	const float **weights = calloc((size_t)members, sizeof(*weights));
+
+	SEAT_CHECK(seat, weights != NULL, "no memory");
+	for (int32_t m = 0; m < members; m++)
+		weights[m] = weights_of(seat, step, m);
+	SEAT_CHECK(seat,
+		reference_combine_counts(&step->job, step->place, weights,
+			input_expert_row, &step->job, &step->wanted_counts[0],
+			&step->wanted_counts[1]),
+		"no memory");
+	for (int32_t m = 0; step->rule.weights_at_combine && m < members; m++)
+		free((void *)(uintptr_t)weights[m]);
+	free(weights);
+}
+
 /* What combine should give, guard bytes around it included. */
 static void expect(struct seat *seat, struct trial *step)
 {
@@ -225,12 +261,7 @@ static void expect(struct seat *seat, struct trial *step)
 	SEAT_CHECK(seat, reference_combine(&step->job, step->place, &combine),
 		"no memory");
 	if (step->job.config.combine_quant != SHUNT_COMBINE_QUANT_NONE)
-		SEAT_CHECK(seat,
-			reference_combine_counts(&step->job, step->place,
-				input_expert_row, &step->job,
-				&step->wanted_counts[0],
-				&step->wanted_counts[1]),
-			"no memory");
+		expect_counts(seat, step);
 }
 
 void trial_fill_combine(struct seat *seat, struct trial *step)
