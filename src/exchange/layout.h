@@ -77,8 +77,8 @@ struct step_head {
 	/* dispatch, elastic: the epoch while rows are written, else 0. */
 	_Atomic uint64_t writing;
 	/* combine: where y lies, if not in `results`; 0: it does. */
-	uint64_t y_offset; /* in the segment */
-	uint64_t y_pitch;  /* bytes from row to row */
+	uint64_t y_offset;              /* in the segment */
+	uint64_t y_pitch;               /* bytes from row to row */
 	char reason[STEP_REASON_BYTES]; /* why it was refused, else "" */
 	/* combine: the epoch, once y may change: what was read there is
 	 * nothing. Last, since it is not sent to other hosts: it may change
