@@ -49,7 +49,7 @@ static bool step_can_be(struct shunt_exchange *exchange, struct step *step)
 /* The step cannot be; all have announced it. */
 static void end_without_rows(struct shunt_exchange *exchange, struct step *step)
 {
-	step_signal_landed(exchange, step);
+	step_signal_landed(exchange, step, SIGNAL_OK);
 	step_signal(exchange, step, PHASE_ROWS, SIGNAL_GIVEN_UP);
 	step_end_failed(exchange, step);
 }
@@ -111,7 +111,7 @@ static void receive_shares(struct shunt_exchange *exchange, struct step *step)
 		end_with_fetch(exchange, step);
 		return;
 	}
-	step_signal_landed(exchange, step);
+	step_signal_landed(exchange, step, SIGNAL_OK);
 	step_await(step, PHASE_LANDED, advance_landed);
 	advance_landed(exchange, step);
 }

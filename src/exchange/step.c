@@ -253,7 +253,6 @@ static void advance_refusal(struct shunt_exchange *exchange, struct step *step)
 	advance_drain(exchange, step);
 	if (step->advance)
 		return;
-	step_signal_landed(exchange, step);
 	step_signal(exchange, step, PHASE_ROWS, step->refusal);
 	if (step->refusal == SIGNAL_GIVEN_UP)
 		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
@@ -261,10 +260,12 @@ static void advance_refusal(struct shunt_exchange *exchange, struct step *step)
 }
 
 /* If all have announced it they are told at once: this rank may make no other
- * call for long. */
+ * call for long. Those of this host who wait for what has landed here are told in
+ * any case: all were through with the line's last step when this one began. */
 static void drain(struct shunt_exchange *exchange, struct step *step,
 	enum signal_code refusal)
 {
+	step_signal_landed(exchange, step, refusal);
 	step->refusal = refusal;
 	step->state = STEP_DRAINING;
 	step_await(step, PHASE_COUNTS, advance_refusal);
@@ -403,11 +404,12 @@ enum shunt_status step_refuse(struct shunt_exchange *exchange,
 	return status;
 }
 
-void step_signal_landed(struct shunt_exchange *exchange, struct step *step)
+void step_signal_landed(struct shunt_exchange *exchange, struct step *step,
+	enum signal_code code)
 {
 	if (exchange_shape(exchange)->rows_by_host &&
 		step->sent[PHASE_LANDED] >> CODE_BITS != step->epoch)
-		step_signal(exchange, step, PHASE_LANDED, SIGNAL_OK);
+		step_signal(exchange, step, PHASE_LANDED, code);
 }
 
 /* The caller may change y from now on. Members of other hosts have all of it

@@ -16,9 +16,11 @@
 void step_signal(struct shunt_exchange *exchange, struct step *step,
 	enum phase phase, enum signal_code code);
 
-/* With rows by host, once all have announced the step: what landed in this rank's
- * window is there. All of its host wait for that, so it is told in any case. */
-void step_signal_landed(struct shunt_exchange *exchange, struct step *step);
+/* With rows by host, unless it was told before: what landed in this rank's window is
+ * there, since all have announced the step; or with another code, nobody of this host
+ * shall wait for it. */
+void step_signal_landed(struct shunt_exchange *exchange, struct step *step,
+	enum signal_code code);
 
 /* Tells the ranks that have rows at this rank's local expert that these can be
  * read. Needs shape_signals_done(). */
