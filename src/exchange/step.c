@@ -246,6 +246,14 @@ static void advance_drain(struct shunt_exchange *exchange, struct step *step)
 		step->advance = NULL;
 }
 
+/* Says that a phase is not to come, unless it has come. */
+static void give_up_phase(struct shunt_exchange *exchange, struct step *step,
+	enum phase phase, enum signal_code code)
+{
+	if (step->sent[phase] >> CODE_BITS != step->epoch)
+		step_signal(exchange, step, phase, code);
+}
+
 /* STEP_DRAINING: the others may still read this rank's lines of the slot's
  * step before, until they have announced this one. */
 static void advance_refusal(struct shunt_exchange *exchange, struct step *step)
@@ -253,7 +261,7 @@ static void advance_refusal(struct shunt_exchange *exchange, struct step *step)
 	advance_drain(exchange, step);
 	if (step->advance)
 		return;
-	step_signal(exchange, step, PHASE_ROWS, step->refusal);
+	give_up_phase(exchange, step, PHASE_ROWS, step->refusal);
 	if (step->refusal == SIGNAL_GIVEN_UP)
 		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
 	step_end(step);
@@ -261,11 +269,15 @@ static void advance_refusal(struct shunt_exchange *exchange, struct step *step)
 
 /* If all have announced it they are told at once: this rank may make no other
  * call for long. Those of this host who wait for what has landed here are told in
- * any case: all were through with the line's last step when this one began. */
+ * any case: all were through with the line's last step when this one began. So are
+ * those of other hosts who wait for this rank to fetch: there ROWS says no more than
+ * that it will not read any more. */
 static void drain(struct shunt_exchange *exchange, struct step *step,
 	enum signal_code refusal)
 {
 	step_signal_landed(exchange, step, refusal);
+	if (exchange_shape(exchange)->hosts)
+		give_up_phase(exchange, step, PHASE_ROWS, refusal);
 	step->refusal = refusal;
 	step->state = STEP_DRAINING;
 	step_await(step, PHASE_COUNTS, advance_refusal);
@@ -426,23 +438,16 @@ static void withdraw_y(struct shunt_exchange *exchange, struct step *step)
 	order_withdraw(&note->withdrawn, step->epoch);
 }
 
-static void give_up_phase(
-	struct shunt_exchange *exchange, struct step *step, enum phase phase)
-{
-	if (step->sent[phase] >> CODE_BITS != step->epoch)
-		step_signal(exchange, step, phase, SIGNAL_GIVEN_UP);
-}
-
 /* A combine that goes no further: nobody shall wait for what it owes. */
 static void release_readers(struct shunt_exchange *exchange, struct step *step)
 {
 	withdraw_y(exchange, step);
-	give_up_phase(exchange, step, PHASE_RESULTS);
+	give_up_phase(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
 	if (exchange_shape(exchange)->tp_size > 1)
-		give_up_phase(exchange, step, PHASE_TRAVEL);
+		give_up_phase(exchange, step, PHASE_TRAVEL, SIGNAL_GIVEN_UP);
 	if (exchange_shape(exchange)->sums_by_host)
-		give_up_phase(exchange, step, PHASE_SUMS);
-	give_up_phase(exchange, step, PHASE_READ);
+		give_up_phase(exchange, step, PHASE_SUMS, SIGNAL_GIVEN_UP);
+	give_up_phase(exchange, step, PHASE_READ, SIGNAL_GIVEN_UP);
 }
 
 void step_end_failed(struct shunt_exchange *exchange, struct step *step)
