@@ -53,24 +53,26 @@ static bool send_row(struct home *home, int32_t member, int64_t row)
 	return true;
 }
 
-/* The blocks of local expert `only`, or of all (-1). */
-static bool send_blocks(
-	struct shunt_exchange *exchange, struct step *step, int64_t only)
+/* The blocks of local experts first .. end - 1. */
+static bool send_blocks(struct shunt_exchange *exchange, struct step *step,
+	int64_t first, int64_t end)
 {
 	const struct view *view = step->view;
 	bool rank_order = exchange->accepted.config.tp_rank_order;
 	int64_t began = clock_now();
 	struct home home = home_of(exchange, step);
-	struct row_cursor block = {0};
+	struct row_cursor block = {.expert = first};
 	bool sound = true;
 
-	while (sound && route_next_block(step->route, exchange_shape(exchange),
-				rank_order, exchange->tp_rank, &block)) {
+	if (first < end)
+		block.next = step->route->expert_first_row[first];
+	while (sound && block.expert < end &&
+		route_next_block(step->route, exchange_shape(exchange),
+			rank_order, exchange->tp_rank, &block)) {
 		int32_t member =
 			view->members[block.tp * view->num_ranks + block.rank];
 
 		if (block.tp != exchange->tp_rank ||
-			(only >= 0 && block.local != only) ||
 			!exchange_is_far(exchange, member))
 			continue;
 		for (int64_t i = 0; i < block.rows && sound; i++)
@@ -83,12 +85,15 @@ static bool send_blocks(
 bool home_send_expert(
 	struct shunt_exchange *exchange, struct step *step, int64_t local)
 {
-	return send_blocks(exchange, step, local);
+	return send_blocks(exchange, step, local, local + 1);
 }
 
 bool home_send_rows(struct shunt_exchange *exchange, struct step *step)
 {
-	return send_blocks(exchange, step, -1);
+	const struct view *view = step->view;
+
+	return send_blocks(exchange, step, 0,
+		placement_num_local(&view->placement, view->rank));
 }
 
 /* ---- TP ------------------------------------------------------------------ */

@@ -23,17 +23,24 @@
 
 static struct rig rig;
 
-static void start(const char *form, int num_ranks)
+static void start_patient(const char *form, int num_ranks, int64_t patience_ns)
 {
 	const struct fake_form *found = fake_form_find(form);
 
 	assert_non_null(found);
 	fake_form_start(found, 11);
 	rig_init(&rig, num_ranks);
-	for (int r = 0; r < num_ranks; r++)
+	for (int r = 0; r < num_ranks; r++) {
 		fake_form_fill(found, r, &rig.configs[r]);
+		rig.configs[r].patience_ns = patience_ns;
+	}
 	if (!rig_open(&rig))
 		fail_msg("%s; %s", rig.ranks[0].message, rig.ranks[1].message);
+}
+
+static void start(const char *form, int num_ranks)
+{
+	start_patient(form, num_ranks, 0);
 }
 
 static void finish(void)
@@ -279,17 +286,11 @@ static void exposing_to_the_lost_does_no_harm(void **state)
 /* It is alive, as far as its device can tell, but takes nothing in. */
 static void a_put_to_who_takes_no_records_ends(void **state)
 {
-	const struct fake_form *form = fake_form_find("roce");
 	struct rig_rank *rank = &rig.ranks[0];
 	enum shunt_status status = SHUNT_OK;
 
 	(void)state;
-	fake_form_start(form, 11);
-	rig_init(&rig, 2);
-	for (int r = 0; r < 2; r++)
-		fake_form_fill(form, r, &rig.configs[r]);
-	rig.configs[0].patience_ns = 50000000;
-	assert_true(rig_open(&rig));
+	start_patient("roce", 2, 50000000);
 	far_lock(rig.ranks[1].far);
 	for (int i = 0; i < 2 * FAR_QUEUE_DEPTH && status == SHUNT_OK; i++)
 		status = rig_put(rank, 1, 0, NULL, 0, COUNTER, 1);
@@ -318,16 +319,10 @@ static bool waits_for_credit(struct rig_rank *rank, int32_t to)
 /* Nobody puts any more: only who waits for the source is there to notice. */
 static void a_wait_for_the_source_of_a_stalled_put_ends(void **state)
 {
-	const struct fake_form *form = fake_form_find("roce");
 	struct rig_rank *rank = &rig.ranks[0];
 
 	(void)state;
-	fake_form_start(form, 12);
-	rig_init(&rig, 2);
-	for (int r = 0; r < 2; r++)
-		fake_form_fill(form, r, &rig.configs[r]);
-	rig.configs[0].patience_ns = 50000000;
-	assert_true(rig_open(&rig));
+	start_patient("roce", 2, 50000000);
 	far_lock(rig.ranks[1].far);
 	while (!waits_for_credit(rank, 1))
 		assert_int_equal(rig_put(rank, 1, DATA, rank->area + SOURCE,

@@ -104,7 +104,7 @@ void route_copy_counts(struct route *to, const struct route *from,
 
 /*
  * Walks the blocks of received rows in the order in which they lie. Begin with
- * all zero.
+ * all zero, or with `expert` and its first row for `next`.
  */
 struct row_cursor {
 	/* The block: `rows` rows from `row` on, for local expert `local`, from
