@@ -31,14 +31,9 @@ static void bring_few(struct seat *seat)
 		{0, 7, 0, 7}};
 	struct shunt_exchange_config config = small_config();
 	struct stand stand;
-	struct trial_rule rule;
 
 	stand_init(&stand, seat, &config);
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		rule = stand_rule(&stand);
-		rule.token_list = lists[i];
-		trial_run(seat, stand.exchange, &rule);
-	}
+	stand_steps_of(&stand, lists[0], sizeof(lists) / sizeof(lists[0]));
 	stand_fini(&stand);
 }
 

@@ -228,15 +228,10 @@ static void bring_few(struct seat *seat)
 		{3, 0, 0, 0}, {0, 5, 0, 0}, {0, 0, 1, 1}, {0, 0, 0, 0},
 		{1, 1, 1, 1}};
 	struct shunt_exchange_config config = config_of(seat, &forms[0]);
-	struct trial_rule rule;
 	struct stand stand;
 
 	stand_init(&stand, seat, &config);
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		rule = stand_rule(&stand);
-		rule.token_list = lists[i];
-		trial_run(seat, stand.exchange, &rule);
-	}
+	stand_steps_of(&stand, lists[0], sizeof(lists) / sizeof(lists[0]));
 	stand_fini(&stand);
 }
 

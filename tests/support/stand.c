@@ -81,6 +81,17 @@ void stand_step(struct stand *stand)
 	trial_run(stand->seat, stand->exchange, &rule);
 }
 
+void stand_steps_of(
+	struct stand *stand, const int64_t *tokens, size_t num_steps)
+{
+	for (size_t i = 0; i < num_steps; i++) {
+		struct trial_rule rule = stand_rule(stand);
+
+		rule.token_list = tokens + i * (size_t)stand->seat->num_ranks;
+		trial_run(stand->seat, stand->exchange, &rule);
+	}
+}
+
 struct trial *stand_prepare_rule(
 	struct stand *stand, const struct trial_rule *rule)
 {

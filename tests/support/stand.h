@@ -44,6 +44,10 @@ struct trial_rule stand_draw(struct stand *stand);
 /* Runs the next step whole, and checks it. */
 void stand_step(struct stand *stand);
 
+/* The same num_steps times: rank r of R brings tokens[i * R + r] to the i-th. */
+void stand_steps_of(
+	struct stand *stand, const int64_t *tokens, size_t num_steps);
+
 /* The next step, created: dispatch and combine are the test's. Owes
  * stand_drop(). */
 struct trial *stand_prepare(struct stand *stand);
