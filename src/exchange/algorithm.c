@@ -11,15 +11,20 @@
  * on average. Dispatch sends as many rows by fullmesh as the first, by hierarchy as
  * the second, and to each rank, or host, the places, weights and scales of all tokens.
  * Combine sends as many rows by fullmesh as the third, by hierarchy as many sums as
- * the second; rows of shared experts come one by one in both. Hierarchy costs a step inside the host more, so it must save
- * some bytes, and there must be some.
+ * the second; rows of shared experts come one by one in both.
+ *
+ * Hierarchy costs a step inside the host more, so it must save some bytes, and there
+ * must be some. In combine whoever adds up reads rows and writes sums before anything
+ * of them crosses, which on fast wires takes longer than the rows that it saves
+ * (docs/scale.md, "Where fullmesh stops"), so there it must save more.
  */
 #include "exchange/algorithm.h"
 
 #include <stdio.h>
 
 /* Hierarchy is worth it from so many times fewer bytes on, ... */
-#define WORTH_RATIO 1.25
+#define WORTH_DISPATCH_RATIO 1.25
+#define WORTH_COMBINE_RATIO  2.0
 /* ... and where a rank sends more than so many in a step. */
 #define WORTH_BYTES 65536.0
 
@@ -56,10 +61,10 @@ static struct traffic traffic_of(const struct shape *shape)
 	return traffic;
 }
 
-static bool is_worth(const struct shape *shape, double fullmesh_bytes,
-	double hierarchy_bytes)
+static bool is_worth(const struct shape *shape, double ratio,
+	double fullmesh_bytes, double hierarchy_bytes)
 {
-	return fullmesh_bytes > WORTH_RATIO * hierarchy_bytes &&
+	return fullmesh_bytes > ratio * hierarchy_bytes &&
 	       fullmesh_bytes * (double)shape->max_tokens > WORTH_BYTES;
 }
 
@@ -81,10 +86,10 @@ void algorithm_choose(
 	shape->rows_by_host = config->algorithm == SHUNT_ALGORITHM_HIERARCHY;
 	shape->sums_by_host = shape->rows_by_host;
 	if (config->algorithm == SHUNT_ALGORITHM_AUTO) {
-		shape->rows_by_host = is_worth(shape,
+		shape->rows_by_host = is_worth(shape, WORTH_DISPATCH_RATIO,
 			traffic.ranks * row + traffic.all_ranks * beside,
 			traffic.hosts * row + traffic.all_hosts * beside);
-		shape->sums_by_host = is_worth(shape,
+		shape->sums_by_host = is_worth(shape, WORTH_COMBINE_RATIO,
 			traffic.experts * (double)shape->home_bytes,
 			traffic.hosts * (double)shape->partial_bytes);
 	}

@@ -115,7 +115,7 @@ show_case() {
 
 	for name in a b; do
 		echo "---- host $name wrote"
-		tail -n 100 "${main[$name]}.out" 2>/dev/null
+		tail -n 20 "${main[$name]}.out" 2>/dev/null
 	done
 	[ ! -s "$work/meddled" ] || {
 		echo "---- meddle() wrote"
@@ -123,7 +123,7 @@ show_case() {
 	}
 	for name in $(agents); do
 		echo "---- console of guest $name"
-		tail -n 50 "$work/console.$name"
+		tail -n 20 "$work/console.$name"
 		cat "$work/guest.$name"
 	done
 	echo "----"
