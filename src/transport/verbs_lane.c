@@ -191,6 +191,10 @@ void lane_add_write(struct lane_batch *batch, uint64_t offset, uint32_t rkey,
 	request->opcode = IBV_WR_RDMA_WRITE;
 	request->wr.rdma.remote_addr = batch->lane->link->peer_base + offset;
 	request->wr.rdma.rkey = rkey;
+	/* Soft-iWARP takes no copy of a page or more that is not signalled, and
+	 * calls it complete while TCP may still send it from where it lies. */
+	if (mr && batch->lane->device->needs_echo)
+		request->send_flags |= IBV_SEND_SIGNALED;
 }
 
 void lane_await_last(struct lane_batch *batch)

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* From so many bytes on Soft-iWARP copies none that are not signalled. */
+#define ZERO_COPY_BYTES 4096
+
 void fake_wqe_free(struct wqe *wqe)
 {
 	free(wqe->data);
@@ -94,9 +97,23 @@ static void check_first_sender(struct fake_qp *qp)
 	qp->may_send = true;
 }
 
+/* Its completion by a later one would say less: TCP may send it again. */
+static void check_large_write(
+	const struct fake_qp *qp, const struct wqe *wqe, bool signalled)
+{
+	if (qp->device->config.iwarp && !signalled && !wqe->is_inline &&
+		wqe->bytes >= ZERO_COPY_BYTES)
+		fake_misuse("iWARP: an unsignalled write of %llu bytes is "
+			    "sent again from where it lies, after its "
+			    "completion",
+			(unsigned long long)wqe->bytes);
+}
+
 static void post_one_send(struct fake_qp *qp, const struct ibv_send_wr *request)
 {
 	struct wqe *wqe = wqe_new(request->sg_list, request->num_sge);
+	bool signalled = request->send_flags & IBV_SEND_SIGNALED ||
+			 qp->init.sq_sig_all;
 
 	wqe->send = *request;
 	if (request->send_flags & IBV_SEND_INLINE)
@@ -104,8 +121,9 @@ static void post_one_send(struct fake_qp *qp, const struct ibv_send_wr *request)
 	wqe->fails = fake_send_fails();
 	qp->send_used++;
 	fake.sent++;
-	if (request->send_flags & IBV_SEND_SIGNALED || qp->init.sq_sig_all)
+	if (signalled)
 		fake.signalled++;
+	check_large_write(qp, wqe, signalled);
 	TAILQ_INSERT_TAIL(&qp->sends, wqe, link);
 	if (qp->qp.state == IBV_QPS_ERR)
 		fake_finish_send(qp, wqe, IBV_WC_WR_FLUSH_ERR);
