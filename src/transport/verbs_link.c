@@ -166,6 +166,24 @@ void link_pump(struct verbs_link *link)
 			link_keep_busy(link);
 }
 
+/* Whoever ends a link knows the reason, but that is not always told first. */
+static void take_error(struct verbs_lane *lane, bool is_receive,
+	const struct ibv_wc *completion)
+{
+	struct verbs_link *link = lane->link;
+	const char *what = is_receive ? "a receive" : "a request";
+	const char *why = verbs_api()->wc_status_str(completion->status);
+
+	if (has_ended(link) && completion->status != IBV_WC_WR_FLUSH_ERR)
+		log_note(LOG_WARN,
+			"link to rank %d, which ends: lane %d, %s: %s "
+			"(vendor's code %u)",
+			link->peer.rank, lane->number, what, why,
+			completion->vendor_err);
+	link_fail(link, "lane %d, %s: %s (vendor's code %u)", lane->number,
+		what, why, completion->vendor_err);
+}
+
 static void take_completion(struct far *far, const struct ibv_wc *completion)
 {
 	struct verbs_lane *lane;
@@ -178,10 +196,7 @@ static void take_completion(struct far *far, const struct ibv_wc *completion)
 	else
 		lane_complete(lane, completion->wr_id);
 	if (completion->status != IBV_WC_SUCCESS)
-		link_fail(lane->link, "lane %d, %s: %s (vendor's code %u)",
-			lane->number, is_receive ? "a receive" : "a request",
-			verbs_api()->wc_status_str(completion->status),
-			completion->vendor_err);
+		take_error(lane, is_receive, completion);
 	else if (is_receive)
 		record_arrived(lane, completion);
 }

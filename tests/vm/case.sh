@@ -109,6 +109,15 @@ clean_guests() {
 	done
 }
 
+# What the kernel of a guest has to say; drivers tell why they ended something.
+show_kernel() { # AGENT
+	local job
+
+	is_alive "$1" || return 0
+	job=$(echo "dmesg | tail -n 20" | submit "$1")
+	await_job "$job" "$1" 10 || true
+}
+
 # What a failure leaves to look at.
 show_case() {
 	local name
@@ -124,6 +133,7 @@ show_case() {
 	for name in $(agents); do
 		echo "---- console of guest $name"
 		tail -n 20 "$work/console.$name"
+		[ ${#complaints[@]} = 0 ] || show_kernel "$name"
 		cat "$work/guest.$name"
 	done
 	echo "----"
