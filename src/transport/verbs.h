@@ -16,6 +16,7 @@
  *	verbs_echo       whether a peer's device answers, where no completion
  *	                 tells
  *	verbs_link       life of a link; struct transport_ops
+ *	verbs_async      asynchronous events of devices
  *	verbs_service    the thread: events, beats, burials
  *
  * A link is a far peer, seen from here; it has one or more lanes, each a
@@ -35,6 +36,7 @@
 #ifndef TRANSPORT_VERBS_H
 #define TRANSPORT_VERBS_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -245,10 +247,13 @@ struct far {
 	int32_t *free_bounces;
 	int32_t num_free_bounces;
 
-	/* The thread. */
+	/* The thread, and what it polls: wake, events, and of each device its
+	 * completion channel and its asynchronous events. */
 	pthread_t thread;
 	bool has_thread;
 	int wake; /* eventfd */
+	struct pollfd polled[2 + 2 * FAR_MAX_DEVICES];
+	struct far *next_joined; /* see verbs_async.h */
 	_Atomic bool stop;
 };
 

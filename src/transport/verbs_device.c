@@ -71,9 +71,10 @@ static enum shunt_status channel_open(
 			"rank %d: a completion channel of %s", far->rank,
 			device->name);
 	/* One thread takes events; it must not hang where there is none. */
-	if (!set_nonblocking(device->channel->fd))
+	if (!set_nonblocking(device->channel->fd) ||
+		!set_nonblocking(device->context->async_fd))
 		return error_set_errno(SHUNT_SYSTEM,
-			"rank %d: fcntl of a completion channel of %s",
+			"rank %d: fcntl of an event descriptor of %s",
 			far->rank, device->name);
 	return SHUNT_OK;
 }

@@ -99,6 +99,15 @@ void fake_verbs_cut(int host, int other, bool cut);
 /* The device is pulled out: DEVICE_REMOVAL for each id, all queues fail. */
 void fake_verbs_remove_device(const char *name);
 
+/* An asynchronous event of the device: about its port, or, as the type says,
+ * about the completion queue or the queue pair that is first there. In
+ * error, neither completes anything any more, and nothing else tells. */
+void fake_verbs_async(const char *name, enum ibv_event_type type);
+
+/* The kernel takes the device away from the process: its descriptors of events
+ * break. Nothing else happens, so that only who polls them can know. */
+void fake_verbs_break_descriptors(const char *name);
+
 /*
  * The nth call (from 1) from now on, of the function with this name in struct
  * verbs_api or of any if NULL, fails with its usual error. Work requests are
@@ -139,6 +148,9 @@ int fake_verbs_not_ready(void);
 /* Work requests sent, and those that were signalled. */
 int64_t fake_verbs_sent(void);
 int64_t fake_verbs_signalled(void);
+
+/* Looks at completion channels for events, of all hosts. */
+int64_t fake_verbs_channel_looks(void);
 
 /* Bytes that went out from the device. */
 int64_t fake_verbs_sent_bytes(const char *device);

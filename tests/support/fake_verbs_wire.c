@@ -87,7 +87,10 @@ static void fail_send(
 /* What the receiving queue suffers. */
 static void fail_receiver(struct fake_qp *qp)
 {
-	fake_async(qp->device, IBV_EVENT_QP_ACCESS_ERR, &qp->qp);
+	fake_async(qp->device,
+		&(struct ibv_async_event){.event_type = IBV_EVENT_QP_ACCESS_ERR,
+			.element.qp = &qp->qp},
+		qp);
 	fake_qp_break(qp);
 }
 
