@@ -318,6 +318,37 @@ static int put_striped(struct rig_rank *rank)
 }
 
 /* Hosts need not have as many devices; the pair has what the greater asks. */
+/* One behind the other, so that a sign of life comes from each few of them. */
+static int put_large(struct rig_rank *rank)
+{
+	const uint64_t source = UINT64_C(2) << 20;
+	const uint64_t bytes = source - 8192; /* more than one message */
+
+	if (rank->rank != 0)
+		return 0;
+	for (int i = 0; i < 40; i++) {
+		CHILD_CHECK(rig_put(rank, 1, 4096, rank->area + source, bytes,
+				    PUT_NO_COUNTER, 0) == SHUNT_OK);
+		CHILD_CHECK(rig_await_quiet(rank));
+	}
+	return 0;
+}
+
+static void large_puts_by_iwarp_go_in_short_messages(void **state)
+{
+	int64_t before;
+
+	(void)state;
+	usual();
+	hosts.devices[0].iwarp = hosts.devices[1].iwarp = true;
+	fake_verbs_start(&hosts);
+	assert_true(rig_open(&rig));
+	before = fake_verbs_sent();
+	assert_true(rig_run(&rig, put_large));
+	assert_true(fake_verbs_sent() - before >= 80);
+	finish();
+}
+
 static void ranks_of_different_lanes_reach_each_other(void **state)
 {
 	(void)state;
@@ -353,6 +384,7 @@ int main(int argc, char **argv)
 			memory_beyond_the_limit_is_refused_and_the_rest_works),
 		cmocka_unit_test(a_hello_that_is_not_sound_is_refused),
 		cmocka_unit_test(a_far_rank_without_a_device_is_named),
+		cmocka_unit_test(large_puts_by_iwarp_go_in_short_messages),
 		cmocka_unit_test(ranks_of_different_lanes_reach_each_other),
 	};
 

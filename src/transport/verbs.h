@@ -137,10 +137,12 @@ struct verbs_lane {
 	struct lane_slot *slots;
 
 	/* See verbs_echo.h. */
-	bool echo_asked;    /* a read is under way */
-	uint64_t echo_seen; /* the beat that came back last */
-	uint64_t echo_tail; /* tail, at the last look */
-	int64_t echo_since; /* the last answer, or the first question */
+	bool echo_asked;       /* a read is under way */
+	uint64_t echo_at;      /* its number */
+	uint64_t echo_seen;    /* the beat that came back last */
+	uint64_t echo_tail;    /* tail, at the last look */
+	uint64_t echo_arrived; /* arrived, likewise */
+	int64_t echo_since;    /* the last sign of life, or the first look */
 
 	/* Records to the peer: its ring, and how much of it is free. */
 	uint32_t peer_depth;

@@ -33,7 +33,9 @@ struct fake_device_config {
 	uint32_t interface;  /* index of its network interface */
 	/* iWARP: no immediates, the accepting side may not send first, exact
 	 * lengths of private data, an error breaks the other side's queue, and
-	 * what gets no answer is tried for ever. It alone has reads here. */
+	 * what gets no answer is tried for ever: for a dead host TCP takes what
+	 * fits into its buffer, also behind a read, and that completes. It
+	 * alone has reads here. */
 	bool iwarp;
 	bool infiniband; /* link layer; else Ethernet */
 	/* Bytes of a write are placed in any order and at any time before the
@@ -136,6 +138,9 @@ int fake_verbs_raise(int host, enum rdma_cm_event_type type, int status);
 /* Each event comes twice where that is possible (DISCONNECTED,
  * TIMEWAIT_EXIT), and connections are told late that they are established. */
 void fake_verbs_disorder(bool disorder);
+
+/* Wires are slow: a queue pair sends one request in so long. 0: at any time. */
+void fake_verbs_pace(int64_t ns);
 
 /* No send is acknowledged while this holds: its completion is late. */
 void fake_verbs_hold(bool hold);

@@ -258,6 +258,14 @@ void fake_verbs_cut(int host, int other, bool cut)
 	fake_unlock();
 }
 
+void fake_verbs_pace(int64_t ns)
+{
+	fake_lock();
+	fake.pace_ns = ns;
+	pthread_cond_broadcast(&fake.wake);
+	fake_unlock();
+}
+
 void fake_verbs_hold(bool hold)
 {
 	fake_lock();

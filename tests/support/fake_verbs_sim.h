@@ -134,7 +134,9 @@ struct fake_qp {
 	int recv_used;
 	int unsignalled; /* done since the last completion */
 	uint32_t remote_num;
-	bool is_mute;  /* completes nothing any more */
+	uint64_t tcp_bytes;  /* in TCP's buffer, for a dead host */
+	int64_t paced_until; /* nothing is sent before */
+	bool is_mute;        /* completes nothing any more */
 	bool may_send; /* iWARP: the connecting side, or it has received */
 	struct fake_id *id;
 	TAILQ_ENTRY(fake_qp) link;
@@ -230,6 +232,7 @@ struct fake {
 	bool cut[FAKE_MAX_HOSTS][FAKE_MAX_HOSTS];
 	bool disorder;
 	bool held;
+	int64_t pace_ns;
 	TAILQ_HEAD(, fake_mr) mrs;
 	TAILQ_HEAD(, fake_qp) qps;
 	TAILQ_HEAD(, fake_id) ids;
@@ -298,6 +301,13 @@ void fake_place(
 bool fake_place_any(void);
 void fake_place_all(const struct fake_qp *qp);
 void fake_place_range(const uint8_t *start, size_t bytes);
+
+/* ---- fake_verbs_source.c ------------------------------------------------ */
+
+/* Copies the source. False if it lies in no region of the key. */
+bool fake_gather(const struct fake_qp *qp, struct wqe *wqe);
+/* At the completion: misuse, if the source has changed since. */
+void fake_check_source(const struct fake_qp *qp, const struct wqe *wqe);
 
 /* ---- fake_verbs_completion.c -------------------------------------------- */
 
