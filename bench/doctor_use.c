@@ -2,7 +2,7 @@
  * What of the RDMA devices the library would use for ranks on other hosts, and
  * why: shunt_world_create()'s rules, over what doctor_rdma.c has found.
  *
- *	SHUNT_RDMA_DEVICE, _PORT, _INTERFACE, _ADDRESS	leave some over;
+ *	SHUNT_RDMA_DEVICE, _PORT, _INTERFACE, _ADDRESS, _GID_INDEX leave some;
  *	of these the address that reaches the rendezvous, else the first in
  *	the order of the network interfaces; a loopback address never.
  */
@@ -22,6 +22,7 @@
 struct candidate {
 	const char *device, *netdev;
 	int port;
+	int gid; /* index of the address's own; -1: it has none */
 	bool active;
 	char how[64]; /* "RoCE v2, GID 3" */
 	char address[INET6_ADDRSTRLEN];
@@ -61,6 +62,7 @@ static struct candidate *add(struct candidates *all, const cJSON *device,
 		.device = text_of(device, "device"),
 		.netdev = text_of(port, "netdev"),
 		.port = number_of(port, "port"),
+		.gid = -1,
 		.active = strstr(text_of(port, "state"), "ACTIVE") != NULL,
 	};
 	snprintf(candidate->address, sizeof(candidate->address), "%s", address);
@@ -81,9 +83,11 @@ static void add_roce(
 			!strcmp(text_of(gid, "kind"), "IPv6 link-local"))
 			continue;
 		candidate = add(all, device, port, text_of(gid, "address"));
-		if (candidate)
-			snprintf(candidate->how, sizeof(candidate->how),
-				"RoCE v2, GID %d", number_of(gid, "index"));
+		if (!candidate)
+			continue;
+		candidate->gid = number_of(gid, "index");
+		snprintf(candidate->how, sizeof(candidate->how),
+			"RoCE v2, GID %d", candidate->gid);
 	}
 }
 
@@ -169,6 +173,7 @@ static bool lists(const char *list, const char *name)
 struct wish {
 	const char *device, *interface, *address;
 	int port; /* 0: any */
+	int gid;  /* -1: any */
 };
 
 static bool is_same_address(const char *one, const char *other)
@@ -188,7 +193,9 @@ static bool fits(const struct wish *wish, const struct candidate *candidate)
 		       !strcmp(wish->interface, candidate->netdev)) &&
 	       (!wish->address ||
 		       is_same_address(wish->address, candidate->address)) &&
-	       (wish->port == 0 || wish->port == candidate->port);
+	       (wish->port == 0 || wish->port == candidate->port) &&
+	       (wish->gid < 0 || candidate->gid < 0 ||
+		       wish->gid == candidate->gid);
 }
 
 static const struct candidate *first_fit(
@@ -261,29 +268,95 @@ static void say_none(struct doctor *doctor)
 			: "see devices, above; none is needed on one host");
 }
 
+/* The variables of a wish, those that leave the least over first. */
+static const char *const wish_names[] = {"SHUNT_RDMA_ADDRESS",
+	"SHUNT_RDMA_INTERFACE", "SHUNT_RDMA_DEVICE", "SHUNT_RDMA_PORT",
+	"SHUNT_RDMA_GID_INDEX"};
+#define NUM_WISHES (sizeof(wish_names) / sizeof(wish_names[0]))
+
+/* "A=1, B=2": all that are set; returns the first of them. */
+static const char *wishes_text(char *text, size_t capacity)
+{
+	const char *first = NULL;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t w = 0; w < NUM_WISHES; w++) {
+		const char *value = getenv(wish_names[w]);
+
+		if (!value || !*value || used + 1 >= capacity)
+			continue;
+		used += (size_t)snprintf(text + used, capacity - used,
+			"%s%s=%.64s", first ? ", " : "", wish_names[w], value);
+		first = first ? first : wish_names[w];
+	}
+	return first;
+}
+
+/* Whether the port of a candidate has a GID at the index. */
+static bool has_gid(const struct doctor *doctor,
+	const struct candidate *candidate, int index)
+{
+	const cJSON *device, *port, *gid;
+
+	cJSON_ArrayForEach(device, doctor->devices) cJSON_ArrayForEach(
+		port, cJSON_GetObjectItem(device,
+			      "ports")) if (!strcmp(text_of(device, "device"),
+						    candidate->device) &&
+					    number_of(port, "port") ==
+						    candidate->port)
+		cJSON_ArrayForEach(
+			gid, cJSON_GetObjectItem(port,
+				     "gids")) if (number_of(gid, "index") ==
+						  index) return true;
+	return false;
+}
+
+/* All is well but the GID: `fits` has another. */
+static void say_wrong_gid(struct doctor *doctor, const struct wish *wish,
+	const struct candidate *fits)
+{
+	cJSON *finding = doctor_say(doctor, "use", DOCTOR_PROBLEM,
+		"SHUNT_RDMA_GID_INDEX=%d: GID %d of %s port %d %s", wish->gid,
+		wish->gid, fits->device, fits->port,
+		has_gid(doctor, fits, wish->gid)
+			? "is of no address that is to be used"
+			: "is empty");
+
+	doctor_remedy(finding,
+		"unset SHUNT_RDMA_GID_INDEX, or set it to %d, the GID of %s "
+		"(an address that `ip address add' gives %s gets a GID, too)",
+		fits->gid, fits->address,
+		fits->netdev[0] ? fits->netdev : "its interface");
+}
+
 /* What was asked for is not there: the library refuses it. */
 static void say_wrong(struct doctor *doctor, const struct candidates *all,
 	const struct wish *wish)
 {
 	const struct candidate *down = first_fit(all, wish, false);
-	const char *given = wish->address     ? "SHUNT_RDMA_ADDRESS"
-			    : wish->interface ? "SHUNT_RDMA_INTERFACE"
-			    : wish->device    ? "SHUNT_RDMA_DEVICE"
-					      : "SHUNT_RDMA_PORT";
+	const struct candidate *other;
+	struct wish any_gid = *wish;
+	char given[512];
+	const char *first = wishes_text(given, sizeof(given));
 	cJSON *finding;
 
+	any_gid.gid = -1;
+	other = first_fit(all, &any_gid, true);
+	if (other && !down) {
+		say_wrong_gid(doctor, wish, other);
+		return;
+	}
 	if (down)
 		finding = doctor_say(doctor, "use", DOCTOR_PROBLEM,
 			"%s asks for %s port %d, which is not active", given,
 			down->device, down->port);
 	else
 		finding = doctor_say(doctor, "use", DOCTOR_PROBLEM,
-			"no device has an address that fits %s%s%s", given,
-			getenv(given) ? "=" : "",
-			getenv(given) ? getenv(given) : "");
+			"no device has an address that fits %s", given);
 	doctor_remedy(finding,
 		"unset %s, or give what is above among devices, ports and GIDs",
-		given);
+		first);
 }
 
 static const char *why_chosen(const struct wish *wish, bool reaches)
@@ -296,6 +369,8 @@ static const char *why_chosen(const struct wish *wish, bool reaches)
 		return "it is the address that reaches rank 0";
 	if (wish->device)
 		return "SHUNT_RDMA_DEVICE says so";
+	if (wish->gid >= 0)
+		return "SHUNT_RDMA_GID_INDEX says so";
 	return "it is the first that a device has";
 }
 
@@ -304,8 +379,8 @@ static void look_at_choice(struct doctor *doctor, const struct wish *wish)
 	static struct candidates all;
 	struct wish reached = *wish;
 	const struct candidate *chosen = NULL;
-	bool wished =
-		wish->device || wish->interface || wish->address || wish->port;
+	bool wished = wish->device || wish->interface || wish->address ||
+		      wish->port || wish->gid >= 0;
 
 	collect(doctor, &all);
 	reached.address = doctor->reach;
@@ -364,7 +439,6 @@ void doctor_look_at_use(struct doctor *doctor)
 		const char *variable;
 		long low, high;
 	} numbers[] = {
-		{"SHUNT_RDMA_GID_INDEX", 0, 255},
 		{"SHUNT_RDMA_SERVICE_LEVEL", 0, 15},
 		{"SHUNT_RDMA_TRAFFIC_CLASS", 0, 255},
 		{"SHUNT_RDMA_LANES", 1, 16},
@@ -379,6 +453,7 @@ void doctor_look_at_use(struct doctor *doctor)
 	int port = look_at_number(doctor, "SHUNT_RDMA_PORT", 1, 255);
 
 	wish.port = port > 0 ? port : 0;
+	wish.gid = look_at_number(doctor, "SHUNT_RDMA_GID_INDEX", 0, 65535);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		look_at_number(doctor, numbers[i].variable, numbers[i].low,
 			numbers[i].high);

@@ -47,7 +47,9 @@ static void advance_read(struct shunt_exchange *exchange, struct step *step)
 		if (!step_has_signal(
 			    exchange, step, view->members[step->cursor]))
 			return;
-	if (exchange_shape(exchange)->hosts && !span_is_flushed(exchange))
+	step->flushes =
+		exchange_shape(exchange)->hosts && !span_is_flushed(exchange);
+	if (step->flushes)
 		return;
 	step->advance = NULL;
 	step->state = STEP_COMBINED;

@@ -208,6 +208,30 @@ it is the address that reaches rank 0" SHUNT_RANK=1 SHUNT_NUM_RANKS=2 \
 		SHUNT_RDMA_DEVICE=mlx5_1
 }
 
+a_gid_that_is_chosen_has_to_be_there() {
+	make_tree
+	chosen ok "(RoCE v2, GID 3), address 2001:db8::7 of eth1: \
+SHUNT_RDMA_GID_INDEX says so" SHUNT_RDMA_GID_INDEX=3
+	# GID 10 is there and empty, 11 is not, 0 is of RoCE v1.
+	chosen problem "use: SHUNT_RDMA_GID_INDEX=10: GID 10 of mlx5_0 port 1 \
+is empty" SHUNT_RDMA_GID_INDEX=10
+	remedy use "or set it to 2, the GID of 192.168.1.5"
+	chosen problem "GID 11 of mlx5_0 port 1 is empty" \
+		SHUNT_RDMA_GID_INDEX=11
+	chosen problem "GID 0 of mlx5_0 port 1 is of no address that" \
+		SHUNT_RDMA_GID_INDEX=0
+	chosen problem "GID 2 of mlx5_0 port 1 is of no address that" \
+		SHUNT_RDMA_GID_INDEX=2 SHUNT_RDMA_ADDRESS=2001:db8::7
+	remedy use "or set it to 3, the GID of 2001:db8::7"
+}
+
+options_that_contradict_each_other_are_named() {
+	make_tree
+	chosen problem "fits SHUNT_RDMA_ADDRESS=192.168.1.5, \
+SHUNT_RDMA_INTERFACE=eth2" SHUNT_RDMA_INTERFACE=eth2 \
+		SHUNT_RDMA_ADDRESS=192.168.1.5
+}
+
 numbers_of_rdma_have_their_range() {
 	make_tree
 	chosen problem 'option: SHUNT_RDMA_LANES is "17", must be 1 .. 16' \
@@ -616,6 +640,8 @@ all_tests=(
 	the_first_of_a_thousand_gids_are_seen
 	small_packets_have_a_remedy
 	the_device_follows_from_variables_and_the_rendezvous
+	a_gid_that_is_chosen_has_to_be_there
+	options_that_contradict_each_other_are_named
 	numbers_of_rdma_have_their_range
 	iwarp_is_reached_by_its_cards_address
 	several_hosts_need_a_device

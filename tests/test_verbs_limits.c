@@ -132,22 +132,56 @@ static void a_device_that_is_not_there_is_named(void **state)
 	EXPECT_REFUSED(SHUNT_INVALID, "rdma_gid_index=0", "GID");
 }
 
+/* Two options, each of which is something here, that are not the same thing. */
+static void options_that_contradict_each_other_are_named(void **state)
+{
+	struct far_config *config = &rig.configs[0];
+
+	(void)state;
+	usual();
+	hosts.devices[1].host = 0;
+	config->interface = "fake0";
+	config->address = "10.1.0.2";
+	EXPECT_REFUSED(SHUNT_INVALID, "rank 0: rdma_address=10.1.0.2",
+		"rdma_interface=fake0", "of fake1");
+	usual();
+	config->interface = "fake0";
+	config->address = "10.9.9.9";
+	EXPECT_REFUSED(SHUNT_INVALID, "rdma_address=10.9.9.9",
+		"rdma_interface=fake0", "no interface here");
+	usual();
+	config->interface = "eth7";
+	config->address = "10.1.0.1";
+	EXPECT_REFUSED(SHUNT_INVALID, "rdma_address=10.1.0.1",
+		"rdma_interface=eth7", "of fake0");
+	usual();
+	config->address = "10.1.0.1";
+	config->gid_index = 0;
+	EXPECT_REFUSED(SHUNT_INVALID, "rdma_address=10.1.0.1",
+		"rdma_gid_index=0", "is not that GID of fake0");
+	usual();
+	config->device = "fake1";
+	config->interface = "fake0";
+	EXPECT_REFUSED(SHUNT_INVALID, "rdma_device=fake1",
+		"rdma_interface=fake0", "leads over fake0");
+}
+
 static void a_device_is_found_by_name_interface_address_and_gid(void **state)
 {
 	static const char *const addresses[] = {"10.1.0.1", "10.1.0.2"};
 	static const char *const names[] = {"fake0", "fake1"};
 
 	(void)state;
-	for (int way = 0; way < 5; way++) {
+	for (int way = 0; way < 6; way++) {
 		usual();
 		for (int r = 0; r < 2; r++) {
 			struct far_config *config = &rig.configs[r];
 
 			if (way == 0)
 				config->device = names[r];
-			if (way == 1)
+			if (way == 1 || way == 5)
 				config->interface = names[r];
-			if (way == 2)
+			if (way == 2 || way == 5)
 				config->address = addresses[r];
 			if (way == 3)
 				config->gid_index = 1;
@@ -318,6 +352,37 @@ static int put_striped(struct rig_rank *rank)
 }
 
 /* Hosts need not have as many devices; the pair has what the greater asks. */
+/* One behind the other, so that a sign of life comes from each few of them. */
+static int put_large(struct rig_rank *rank)
+{
+	const uint64_t source = UINT64_C(2) << 20;
+	const uint64_t bytes = source - 8192; /* more than one message */
+
+	if (rank->rank != 0)
+		return 0;
+	for (int i = 0; i < 40; i++) {
+		CHILD_CHECK(rig_put(rank, 1, 4096, rank->area + source, bytes,
+				    PUT_NO_COUNTER, 0) == SHUNT_OK);
+		CHILD_CHECK(rig_await_quiet(rank));
+	}
+	return 0;
+}
+
+static void large_puts_by_iwarp_go_in_short_messages(void **state)
+{
+	int64_t before;
+
+	(void)state;
+	usual();
+	hosts.devices[0].iwarp = hosts.devices[1].iwarp = true;
+	fake_verbs_start(&hosts);
+	assert_true(rig_open(&rig));
+	before = fake_verbs_sent();
+	assert_true(rig_run(&rig, put_large));
+	assert_true(fake_verbs_sent() - before >= 80);
+	finish();
+}
+
 static void ranks_of_different_lanes_reach_each_other(void **state)
 {
 	(void)state;
@@ -342,6 +407,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(options_out_of_range_name_value_and_range),
 		cmocka_unit_test(a_device_that_is_not_there_is_named),
+		cmocka_unit_test(options_that_contradict_each_other_are_named),
 		cmocka_unit_test(
 			a_device_is_found_by_name_interface_address_and_gid),
 		cmocka_unit_test(
@@ -353,6 +419,7 @@ int main(int argc, char **argv)
 			memory_beyond_the_limit_is_refused_and_the_rest_works),
 		cmocka_unit_test(a_hello_that_is_not_sound_is_refused),
 		cmocka_unit_test(a_far_rank_without_a_device_is_named),
+		cmocka_unit_test(large_puts_by_iwarp_go_in_short_messages),
 		cmocka_unit_test(ranks_of_different_lanes_reach_each_other),
 	};
 

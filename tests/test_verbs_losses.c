@@ -133,6 +133,41 @@ static void who_does_nothing_for_long_is_not_taken_for_dead(void **state)
 	finish();
 }
 
+/* The wire takes longer for what was queued before a beat than a peer may be
+ * silent: nothing comes back, but requests get through. */
+static void a_slow_wire_is_not_taken_for_a_dead_host(void **state)
+{
+	enum { PUTS = 56, PACE_NS = 60000000 }; /* and a record with each */
+
+	(void)state;
+	start("iwarp", 2);
+	fake_verbs_pace(PACE_NS);
+	for (int i = 0; i < PUTS; i++)
+		assert_int_equal(put_once(&rig.ranks[0]), 0);
+	assert_true(rig_await(&rig.ranks[1], 0, COUNTER, PUTS));
+	fake_verbs_pace(0);
+	for (int r = 0; r < 2; r++)
+		assert_int_equal(rig_state(&rig.ranks[r], 1 - r), PEER_ALIVE);
+	finish();
+}
+
+/* TCP goes on taking what is for it. */
+static void a_dead_host_is_found_behind_what_was_queued(void **state)
+{
+	(void)state;
+	start("iwarp_bounced", 2);
+	fake_verbs_pace(1000000);
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(
+			rig_put(&rig.ranks[0], 1, DATA,
+				rig.ranks[0].area + SOURCE, 2000, COUNTER, 1),
+			SHUNT_OK);
+	fake_verbs_kill_host(1);
+	fake_verbs_pace(0);
+	expect_state(0, 1, PEER_DEAD);
+	finish();
+}
+
 static void a_killed_process_is_noticed_without_a_put(void **state)
 {
 	const char *const forms[] = {"roce", "iwarp"};
@@ -369,6 +404,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(an_idle_link_to_a_dead_host_ends),
 		cmocka_unit_test(
 			who_does_nothing_for_long_is_not_taken_for_dead),
+		cmocka_unit_test(a_slow_wire_is_not_taken_for_a_dead_host),
+		cmocka_unit_test(a_dead_host_is_found_behind_what_was_queued),
 		cmocka_unit_test(a_killed_process_is_noticed_without_a_put),
 		cmocka_unit_test(a_device_that_is_pulled_out_ends_its_links),
 		cmocka_unit_test(a_wire_that_is_mended_in_time_loses_nothing),

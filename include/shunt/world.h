@@ -66,15 +66,17 @@ struct shunt_world_config {
 	 * that of the address. SHUNT_RDMA_DEVICE */
 	const char *rdma_device;
 	/* Address to be reached at: one of this network interface ("ib0",
-	 * SHUNT_RDMA_INTERFACE), or, before it, this one (IPv4 or IPv6,
-	 * SHUNT_RDMA_ADDRESS). Both NULL: the one that reached the rendezvous,
-	 * if a device has it, else the first that a device has. */
+	 * SHUNT_RDMA_INTERFACE), or this one (IPv4 or IPv6,
+	 * SHUNT_RDMA_ADDRESS), which must be one of the interface if both are
+	 * given. Both NULL: the one that reached the rendezvous, if a device
+	 * has it, else the first that a device has. */
 	const char *rdma_interface;
 	const char *rdma_address;
 	/* Port of the device, from 1 on; 0: the first active one.
 	 * SHUNT_RDMA_PORT */
 	int32_t rdma_port;
-	/* GID index plus 1, up to 65536; 0: the kernel's choice.
+	/* GID index plus 1, up to 65536; 0: the kernel's choice. With RoCE it
+	 * must be the GID of the address.
 	 * SHUNT_RDMA_GID_INDEX has the index itself. */
 	int32_t rdma_gid;
 	/* Service level plus 1 (SHUNT_RDMA_SERVICE_LEVEL: itself, 0 .. 15), and

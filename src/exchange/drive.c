@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "exchange/span.h"
 #include "exchange/step.h"
 #include "exchange/timing.h"
 #include "world/wait.h"
@@ -45,6 +46,8 @@ static bool drive_awaits(struct waiter *waiter, int32_t rank)
 	struct step_waiter *self = (struct step_waiter *)waiter;
 	const struct view *view = self->step->view;
 
+	if (self->step->flushes)
+		return !span_is_flushed_to(self->exchange, rank);
 	for (int32_t i = 0; i < view->num_members; i++)
 		if (view->members[i] == rank)
 			return !step_has_signal(
@@ -58,7 +61,8 @@ static bool drive_closed(struct waiter *waiter, int32_t rank)
 {
 	struct step_waiter *self = (struct step_waiter *)waiter;
 
-	return step_has_closed(self->exchange, rank);
+	/* Puts arrive without anything from it. */
+	return !self->step->flushes && step_has_closed(self->exchange, rank);
 }
 
 /* In a crowd nobody wakes up for each of them; they are seen later. */

@@ -77,15 +77,19 @@ void span_signal(struct shunt_exchange *exchange, const struct step *step,
 		count(exchange, phase, payload.num_bytes);
 }
 
+bool span_is_flushed_to(const struct shunt_exchange *exchange, int32_t member)
+{
+	struct peer *peer = exchange->group->peers[member];
+
+	return !peer->is_far || peer->ops->flushed(peer) ||
+	       peer->ops->state(peer) != PEER_ALIVE;
+}
+
 bool span_is_flushed(const struct shunt_exchange *exchange)
 {
-	for (int32_t m = 0; m < exchange->group->size; m++) {
-		struct peer *peer = exchange->group->peers[m];
-
-		if (peer->is_far && !peer->ops->flushed(peer) &&
-			peer->ops->state(peer) == PEER_ALIVE)
+	for (int32_t m = 0; m < exchange->group->size; m++)
+		if (!span_is_flushed_to(exchange, m))
 			return false;
-	}
 	return true;
 }
 
@@ -93,4 +97,18 @@ void span_flush(struct shunt_exchange *exchange)
 {
 	while (!span_is_flushed(exchange))
 		far_progress(exchange->world->far);
+}
+
+static void advance_flush(struct shunt_exchange *exchange, struct step *step)
+{
+	if (!span_is_flushed(exchange))
+		return;
+	step->advance = NULL;
+	step->flushes = false;
+}
+
+void span_await_flush(struct step *step)
+{
+	step->advance = advance_flush;
+	step->flushes = true;
 }

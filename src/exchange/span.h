@@ -26,7 +26,14 @@ void span_signal(struct shunt_exchange *exchange, const struct step *step,
  * gone, or whom they were for is lost. */
 bool span_is_flushed(const struct shunt_exchange *exchange);
 
+/* The same of those to one member. */
+bool span_is_flushed_to(const struct shunt_exchange *exchange, int32_t member);
+
 /* Waits for that. It takes as long as the transport needs to find a peer dead. */
 void span_flush(struct shunt_exchange *exchange);
+
+/* Lets a step wait for that (drive.h): what earlier steps have sent is not read
+ * any more where it lies, so that it may write there. */
+void span_await_flush(struct step *step);
 
 #endif

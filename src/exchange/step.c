@@ -185,6 +185,7 @@ void step_await(struct step *step, enum phase phase,
 	void (*advance)(struct shunt_exchange *, struct step *))
 {
 	step->awaited = phase;
+	step->flushes = false;
 	step->cursor = 0;
 	step->advance = advance;
 }
@@ -284,14 +285,6 @@ static void drain(struct shunt_exchange *exchange, struct step *step,
 	advance_refusal(exchange, step);
 }
 
-/* Over several hosts: what earlier steps have sent is not read any more where it
- * lies, so that this one may write there. */
-static void advance_flush(struct shunt_exchange *exchange, struct step *step)
-{
-	if (span_is_flushed(exchange))
-		step->advance = NULL;
-}
-
 /* Waits until all ranks are through with the slot's last step: they are when
  * they have ended its dispatch, because they have copied its counts, and fetched
  * what was offered, before. Costs a look, except after a refused step, and after
@@ -309,7 +302,7 @@ static enum shunt_status drain_slot(
 	step_await(step, PHASE_ROWS, advance_drain);
 	status = drive_wait(exchange, step, what, span_ns, false);
 	if (status == SHUNT_OK && exchange_shape(exchange)->hosts) {
-		step->advance = advance_flush;
+		span_await_flush(step);
 		status = drive_wait(exchange, step,
 			"what earlier steps have sent", span_ns, false);
 	}

@@ -16,6 +16,7 @@
  *	verbs_echo       whether a peer's device answers, where no completion
  *	                 tells
  *	verbs_link       life of a link; struct transport_ops
+ *	verbs_async      asynchronous events of devices
  *	verbs_service    the thread: events, beats, burials
  *
  * A link is a far peer, seen from here; it has one or more lanes, each a
@@ -35,6 +36,7 @@
 #ifndef TRANSPORT_VERBS_H
 #define TRANSPORT_VERBS_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -135,10 +137,12 @@ struct verbs_lane {
 	struct lane_slot *slots;
 
 	/* See verbs_echo.h. */
-	bool echo_asked;    /* a read is under way */
-	uint64_t echo_seen; /* the beat that came back last */
-	uint64_t echo_tail; /* tail, at the last look */
-	int64_t echo_since; /* the last answer, or the first question */
+	bool echo_asked;       /* a read is under way */
+	uint64_t echo_at;      /* its number */
+	uint64_t echo_seen;    /* the beat that came back last */
+	uint64_t echo_tail;    /* tail, at the last look */
+	uint64_t echo_arrived; /* arrived, likewise */
+	int64_t echo_since;    /* the last sign of life, or the first look */
 
 	/* Records to the peer: its ring, and how much of it is free. */
 	uint32_t peer_depth;
@@ -245,10 +249,13 @@ struct far {
 	int32_t *free_bounces;
 	int32_t num_free_bounces;
 
-	/* The thread. */
+	/* The thread, and what it polls: wake, events, and of each device its
+	 * completion channel and its asynchronous events. */
 	pthread_t thread;
 	bool has_thread;
 	int wake; /* eventfd */
+	struct pollfd polled[2 + 2 * FAR_MAX_DEVICES];
+	struct far *next_joined; /* see verbs_async.h */
 	_Atomic bool stop;
 };
 

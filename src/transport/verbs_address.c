@@ -212,6 +212,15 @@ static bool try_address(
 	return false;
 }
 
+/* A further address may have a label, "eth0:1". */
+static bool is_of(const char *interface, const char *label)
+{
+	size_t length = strlen(interface);
+
+	return strncmp(interface, label, length) == 0 &&
+	       (label[length] == '\0' || label[length] == ':');
+}
+
 /* Tries the addresses of all interfaces, or of the one. */
 static bool try_interfaces(struct search *search, const char *interface)
 {
@@ -225,7 +234,7 @@ static bool try_interfaces(struct search *search, const char *interface)
 		int family = one->ifa_addr ? one->ifa_addr->sa_family : 0;
 
 		if ((family != AF_INET && family != AF_INET6) ||
-			(interface && strcmp(interface, one->ifa_name) != 0))
+			(interface && !is_of(interface, one->ifa_name)))
 			continue;
 		memcpy(&address, one->ifa_addr,
 			family == AF_INET ? sizeof(struct sockaddr_in)
@@ -261,6 +270,56 @@ static bool search_run(struct search *search)
 	 * it may be of a network for management. */
 	return try_text(search, config->fallback_address) ||
 	       try_interfaces(search, NULL);
+}
+
+/* ---- what contradicts itself ------------------------------------------- */
+
+static bool is_same(
+	const struct sockaddr_storage *address, const struct sockaddr *other)
+{
+	struct sockaddr_storage copy = {0};
+	uint8_t one[16], two[16];
+
+	if (!other ||
+		(other->sa_family != AF_INET && other->sa_family != AF_INET6))
+		return false;
+	memcpy(&copy, other,
+		other->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+					    : sizeof(struct sockaddr_in6));
+	address_map(address, one);
+	address_map(&copy, two);
+	return memcmp(one, two, sizeof(one)) == 0;
+}
+
+/* The address alone would decide, whatever the interface. */
+static enum shunt_status pair_check(const struct far *far)
+{
+	const struct far_config *config = &far->config;
+	struct sockaddr_storage address;
+	char owner[IF_NAMESIZE] = "";
+	struct ifaddrs *all, *one;
+	bool found = false;
+
+	if (!config->interface || !config->address ||
+		!address_parse(config->address, &address))
+		return SHUNT_OK; /* what is no address is told as such */
+	if (verbs_api()->get_interfaces(&all) != 0)
+		return error_set_errno(SHUNT_SYSTEM,
+			"rank %d: listing the network interfaces", far->rank);
+	for (one = all; one && !found; one = one->ifa_next) {
+		if (!is_same(&address, one->ifa_addr))
+			continue;
+		snprintf(owner, sizeof(owner), "%s", one->ifa_name);
+		found = is_of(config->interface, one->ifa_name);
+	}
+	verbs_api()->free_interfaces(all);
+	if (found)
+		return SHUNT_OK;
+	return error_set(SHUNT_INVALID,
+		"rank %d: rdma_address=%s is no address of rdma_interface=%s, "
+		"but of %s: leave one of them out, or give one of its own",
+		far->rank, config->address, config->interface,
+		owner[0] ? owner : "no interface here");
 }
 
 /* ---- all devices ------------------------------------------------------- */
@@ -345,13 +404,15 @@ static bool is_double(const struct far *far, int index)
 enum shunt_status address_listen(struct far *far)
 {
 	int32_t wanted = address_num_devices(&far->config);
+	enum shunt_status status = pair_check(far);
 
+	if (status != SHUNT_OK)
+		return status;
 	for (int d = 0; d < wanted; d++) {
 		struct search search = {
 			.far = far,
 			.device = &far->devices[d],
 		};
-		enum shunt_status status = SHUNT_OK;
 
 		far->devices[d].number = d;
 		device_name_copy(far->config.device, d, search.name);

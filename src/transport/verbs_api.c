@@ -73,6 +73,7 @@ static const struct verbs_api libraries = {
 	.query_gid_ex = query_gid_ex,
 	.get_async_event = ibv_get_async_event,
 	.ack_async_event = ibv_ack_async_event,
+	.event_type_str = ibv_event_type_str,
 	.fork_init = ibv_fork_init,
 	.is_fork_initialized = ibv_is_fork_initialized,
 	.alloc_pd = ibv_alloc_pd,

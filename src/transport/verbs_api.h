@@ -43,6 +43,7 @@ struct verbs_api {
 	int (*get_async_event)(
 		struct ibv_context *context, struct ibv_async_event *event);
 	void (*ack_async_event)(struct ibv_async_event *event);
+	const char *(*event_type_str)(enum ibv_event_type event);
 	int (*fork_init)(void);
 	enum ibv_fork_status (*is_fork_initialized)(void);
 

@@ -7,11 +7,24 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "transport/verbs_echo.h"
 
 /* What is asked of create_qp() for bytes inside of requests, in turn: no
  * attribute of a device tells how many it takes. */
 static const uint32_t inline_wishes[] = {
 	PUT_COPY_BYTES, 128, 64, sizeof(struct record), 0};
+
+static uint32_t longest_message(
+	const struct verbs_device *device, const struct ibv_port_attr *port)
+{
+	uint32_t most =
+		device->needs_echo ? ECHO_MESSAGE_BYTES : UINT32_C(1) << 30;
+	/* Whole pages, so that all pieces of a put but the last are aligned
+	 * as its bytes are. */
+	uint32_t bytes = port->max_msg_sz / 4096 * 4096;
+
+	return bytes == 0 || bytes > most ? most : bytes;
+}
 
 static enum shunt_status limits_read(
 	const struct far *far, struct verbs_device *device)
@@ -43,15 +56,10 @@ static enum shunt_status limits_read(
 			"%d with 1 are needed",
 			far->rank, device->name, device->limits.max_qp_wr,
 			device->limits.max_sge, FAR_MIN_QUEUE_DEPTH);
-	/* Whole pages, so that all pieces of a put but the last are aligned
-	 * as its bytes are. */
-	device->max_message_bytes = port.max_msg_sz / 4096 * 4096;
-	if (device->max_message_bytes == 0 ||
-		device->max_message_bytes > UINT32_C(1) << 30)
-		device->max_message_bytes = UINT32_C(1) << 30;
 	device->has_immediate =
 		device->context->device->transport_type != IBV_TRANSPORT_IWARP;
 	device->needs_echo = !device->has_immediate;
+	device->max_message_bytes = longest_message(device, &port);
 	return SHUNT_OK;
 }
 
@@ -71,9 +79,10 @@ static enum shunt_status channel_open(
 			"rank %d: a completion channel of %s", far->rank,
 			device->name);
 	/* One thread takes events; it must not hang where there is none. */
-	if (!set_nonblocking(device->channel->fd))
+	if (!set_nonblocking(device->channel->fd) ||
+		!set_nonblocking(device->context->async_fd))
 		return error_set_errno(SHUNT_SYSTEM,
-			"rank %d: fcntl of a completion channel of %s",
+			"rank %d: fcntl of an event descriptor of %s",
 			far->rank, device->name);
 	return SHUNT_OK;
 }

@@ -1,10 +1,5 @@
 /*
  * Devices: what they can do, and the queues that all links share there.
- *
- * Asynchronous events are left to others: librdmacm opens a device once a
- * process, so its context is not ours alone, and who takes its events takes
- * those of everybody. Whatever ends a queue pair also ends its receives, of
- * which there are always some; that is how it is noticed.
  */
 #ifndef TRANSPORT_VERBS_DEVICE_H
 #define TRANSPORT_VERBS_DEVICE_H

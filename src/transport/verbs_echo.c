@@ -16,29 +16,53 @@ static int64_t patience_ns(const struct far *far)
 	return ns > LEAST_NS ? ns : LEAST_NS;
 }
 
-/* Whether the peer's device has done anything since the last look. While
- * nothing is asked, for want of room, it is a sign that requests get through. */
-static bool has_answered(struct verbs_lane *lane)
+static bool came_back(struct verbs_lane *lane)
 {
 	uint64_t came = atomic_load(image_echo(lane));
-	bool moves = !lane->echo_asked && lane->tail != lane->echo_tail;
 
-	lane->echo_tail = lane->tail;
 	if (came == lane->echo_seen)
-		return moves;
+		return false;
 	lane->echo_seen = came;
 	lane->echo_asked = false;
 	return true;
+}
+
+/* Whether requests were over since the last look that the read under way waits
+ * behind; any, if none is under way for want of room. */
+static bool gets_through(struct verbs_lane *lane)
+{
+	uint64_t before = lane->echo_tail;
+
+	lane->echo_tail = lane->tail;
+	return lane->tail != before &&
+	       (!lane->echo_asked || before < lane->echo_at);
+}
+
+static bool has_sent(struct verbs_lane *lane)
+{
+	uint64_t before = lane->echo_arrived;
+
+	lane->echo_arrived = lane->arrived;
+	return lane->arrived != before;
+}
+
+/* Looks at all signs, as each is noted for the next look. */
+static bool shows_life(struct verbs_lane *lane)
+{
+	bool through = gets_through(lane);
+	bool sent = has_sent(lane);
+
+	return came_back(lane) || through || sent;
 }
 
 void echo_look(struct verbs_lane *lane, int64_t now)
 {
 	if (!lane->device->needs_echo)
 		return;
-	if (has_answered(lane) || lane->echo_since == 0)
+	if (shows_life(lane) || lane->echo_since == 0)
 		lane->echo_since = now;
 	if (now - lane->echo_since > patience_ns(lane->link->far))
-		link_fail(lane->link, "lane %d: no answer for %lld ms",
+		link_fail(lane->link, "lane %d: no sign of life for %lld ms",
 			lane->number,
 			(long long)((now - lane->echo_since) /
 				    VERBS_NS_PER_MS));
@@ -56,6 +80,7 @@ void echo_ask(struct lane_batch *batch)
 
 	if (echo_requests(lane) == 0)
 		return;
+	lane->echo_at = lane->head;
 	lane_add_read(batch, lane->link->peer_image_off + image_beat_off(),
 		lane->peer_image_rkey, echo, sizeof(*echo),
 		memory_find(

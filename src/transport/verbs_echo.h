@@ -8,6 +8,22 @@
  * is that beat or a later one, and it comes from the other device alone. The
  * peer's process may be stopped meanwhile; that is no death.
  *
+ * The read waits for what was posted before it, which a slow wire takes its time
+ * for. So signs of life are, on each lane:
+ *
+ *	an echo			the peer's device has answered
+ *	a record		the peer has sent it
+ *	a request is over that	TCP had room for it. That proves little of one
+ *	was posted before the	request, as TCP fills its buffer for the dead,
+ *	read			too; but these are no more than were posted,
+ *				and the buffer is full at once
+ *
+ * A request behind the read is no sign: beats are posted for ever, and so small
+ * that a buffer takes hours of them. (Some devices complete them before the read.)
+ *
+ * Between two signs lie at most as many bytes as one batch of requests, of which
+ * one is signalled, and TCP's buffers hold. Messages are therefore short here.
+ *
  * Under the lock, all of it.
  */
 #ifndef TRANSPORT_VERBS_ECHO_H
@@ -15,8 +31,12 @@
 
 #include "transport/verbs_lane.h"
 
-/* Looks for the echo of a lane, at each beat. The link fails if none has come
- * for as long as a device would try, or five seconds if that is longer. */
+/* The longest message: LANE_BATCH of them, and as much in TCP's buffers, take a
+ * wire of 14 Mbit/s less than five seconds. */
+#define ECHO_MESSAGE_BYTES (UINT32_C(1) << 20)
+
+/* Looks for signs of life on a lane, at each beat. The link fails if there were
+ * none for as long as a device would try, or five seconds if that is longer. */
 void echo_look(struct verbs_lane *lane, int64_t now);
 
 /* How many requests echo_ask() adds at most. */

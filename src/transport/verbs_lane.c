@@ -49,6 +49,7 @@ void lane_reset(struct verbs_lane *lane)
 	lane->arrived = lane->applied = lane->returned = 0;
 	lane->fences_seen = lane->fences_due = 0;
 	lane->echo_asked = false;
+	lane->echo_tail = lane->echo_arrived = 0;
 	lane->echo_since = 0;
 }
 

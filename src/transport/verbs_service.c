@@ -2,7 +2,6 @@
 #include "transport/verbs_service.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/order.h"
+#include "transport/verbs_async.h"
 #include "transport/verbs_connect.h"
 #include "transport/verbs_echo.h"
 #include "transport/verbs_image.h"
@@ -124,25 +124,79 @@ static void take_completion_events(struct far *far)
 	doorbell_ring(&segment_control(far->segment)->doorbell, DOORBELL_ANY);
 }
 
+enum { POLLED_WAKE, POLLED_CONNECTIONS, POLLED_DEVICES };
+
+static nfds_t num_polled(const struct far *far)
+{
+	return POLLED_DEVICES + 2 * (nfds_t)far->num_devices;
+}
+
+static void polled_init(struct far *far)
+{
+	far->polled[POLLED_WAKE].fd = far->wake;
+	far->polled[POLLED_CONNECTIONS].fd = far->events->fd;
+	for (int d = 0; d < far->num_devices; d++) {
+		struct pollfd *pair = &far->polled[POLLED_DEVICES + 2 * d];
+
+		pair[0].fd = far->devices[d].channel->fd;
+		pair[1].fd = far->devices[d].context->async_fd;
+	}
+	for (nfds_t n = 0; n < num_polled(far); n++)
+		far->polled[n].events = POLLIN;
+}
+
 /* Until something happens, or for the span. */
 static void events_await(struct far *far, int64_t span_ns)
 {
-	struct pollfd polled[2 + FAR_MAX_DEVICES];
 	eventfd_t count;
-	nfds_t num = 0;
 	struct timespec span = {
 		.tv_sec = span_ns / 1000000000,
 		.tv_nsec = span_ns % 1000000000,
 	};
+	int num = ppoll(far->polled, num_polled(far), &span, NULL);
 
-	polled[num++] = (struct pollfd){.fd = far->wake, .events = POLLIN};
-	polled[num++] =
-		(struct pollfd){.fd = far->events->fd, .events = POLLIN};
-	for (int d = 0; d < far->num_devices; d++)
-		polled[num++] = (struct pollfd){
-			.fd = far->devices[d].channel->fd, .events = POLLIN};
-	if (ppoll(polled, num, &span, NULL) > 0 && polled[0].revents & POLLIN)
+	/* Else what it says is of an earlier time. */
+	for (nfds_t n = 0; num <= 0 && n < num_polled(far); n++)
+		far->polled[n].revents = 0;
+	if (far->polled[POLLED_WAKE].revents & POLLIN)
 		eventfd_read(far->wake, &count);
+}
+
+/* A descriptor breaks when the kernel has taken its device away, or when
+ * somebody closed it who should not have. Nothing comes by it any more, and
+ * poll() would return at once for ever. */
+static void descriptor_ends(struct far *far, nfds_t n)
+{
+	const struct verbs_device *device =
+		n < POLLED_DEVICES ? NULL
+				   : &far->devices[(n - POLLED_DEVICES) / 2];
+	static const char broken[] = "has a broken event descriptor";
+
+	log_note(LOG_WARN, "%s%s %s (poll() says %#x): all links over it end",
+		device ? "device " : "the RDMA side",
+		device ? device->name : "", broken,
+		(unsigned)far->polled[n].revents);
+	far->polled[n].fd = -1;
+	far_lock(far);
+	for (int d = 0; d < far->num_devices; d++)
+		if (!device || device == &far->devices[d])
+			link_fail_device(far, &far->devices[d], broken);
+	far_unlock(far);
+}
+
+static void descriptors_look(struct far *far)
+{
+	for (nfds_t n = 0; n < num_polled(far); n++)
+		if (far->polled[n].revents & (POLLERR | POLLHUP | POLLNVAL))
+			descriptor_ends(far, n);
+}
+
+static void take_events(struct far *far)
+{
+	connect_take_events(far);
+	take_completion_events(far);
+	async_take_events(far);
+	descriptors_look(far);
 }
 
 static void *service_main(void *argument)
@@ -159,8 +213,7 @@ static void *service_main(void *argument)
 		if (soon && span > LOOK_NS)
 			span = LOOK_NS;
 		events_await(far, span > 0 ? span : 0);
-		connect_take_events(far);
-		take_completion_events(far);
+		take_events(far);
 		if (soon || clock_now() >= next_beat)
 			far_progress(far);
 		soon = bury_still(far);
@@ -188,6 +241,8 @@ enum shunt_status service_start(struct far *far)
 {
 	sigset_t all, before;
 
+	polled_init(far);
+	async_join(far);
 	/* Signals are for the threads of the application. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -209,6 +264,7 @@ void service_stop(struct far *far)
 		pthread_join(far->thread, NULL);
 	}
 	far->has_thread = false;
+	async_leave(far);
 	if (far->wake >= 0)
 		close(far->wake);
 	far->wake = -1;

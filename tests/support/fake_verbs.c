@@ -296,6 +296,11 @@ int64_t fake_verbs_signalled(void)
 	return read_locked(&fake.signalled);
 }
 
+int64_t fake_verbs_channel_looks(void)
+{
+	return read_locked(&fake.channel_looks);
+}
+
 int64_t fake_verbs_sent_bytes(const char *device)
 {
 	for (int d = 0; d < fake.config.num_devices; d++)

@@ -33,7 +33,9 @@ struct fake_device_config {
 	uint32_t interface;  /* index of its network interface */
 	/* iWARP: no immediates, the accepting side may not send first, exact
 	 * lengths of private data, an error breaks the other side's queue, and
-	 * what gets no answer is tried for ever. It alone has reads here. */
+	 * what gets no answer is tried for ever: for a dead host TCP takes what
+	 * fits into its buffer, also behind a read, and that completes. It
+	 * alone has reads here. */
 	bool iwarp;
 	bool infiniband; /* link layer; else Ethernet */
 	/* Bytes of a write are placed in any order and at any time before the
@@ -99,6 +101,15 @@ void fake_verbs_cut(int host, int other, bool cut);
 /* The device is pulled out: DEVICE_REMOVAL for each id, all queues fail. */
 void fake_verbs_remove_device(const char *name);
 
+/* An asynchronous event of the device: about its port, or, as the type says,
+ * about the completion queue or the queue pair that is first there. In
+ * error, neither completes anything any more, and nothing else tells. */
+void fake_verbs_async(const char *name, enum ibv_event_type type);
+
+/* The kernel takes the device away from the process: its descriptors of events
+ * break. Nothing else happens, so that only who polls them can know. */
+void fake_verbs_break_descriptors(const char *name);
+
 /*
  * The nth call (from 1) from now on, of the function with this name in struct
  * verbs_api or of any if NULL, fails with its usual error. Work requests are
@@ -128,6 +139,9 @@ int fake_verbs_raise(int host, enum rdma_cm_event_type type, int status);
  * TIMEWAIT_EXIT), and connections are told late that they are established. */
 void fake_verbs_disorder(bool disorder);
 
+/* Wires are slow: a queue pair sends one request in so long. 0: at any time. */
+void fake_verbs_pace(int64_t ns);
+
 /* No send is acknowledged while this holds: its completion is late. */
 void fake_verbs_hold(bool hold);
 
@@ -139,6 +153,9 @@ int fake_verbs_not_ready(void);
 /* Work requests sent, and those that were signalled. */
 int64_t fake_verbs_sent(void);
 int64_t fake_verbs_signalled(void);
+
+/* Looks at completion channels for events, of all hosts. */
+int64_t fake_verbs_channel_looks(void);
 
 /* Bytes that went out from the device. */
 int64_t fake_verbs_sent_bytes(const char *device);

@@ -55,6 +55,7 @@ static int get_cq_event(
 		return -1;
 	}
 	fake_lock();
+	fake.channel_looks++;
 	letter = mailbox_take(&mine->events);
 	if (letter) {
 		*cq = letter->owner;
@@ -149,6 +150,7 @@ static int destroy_cq(struct ibv_cq *cq)
 		channel->children--;
 	}
 	fake_forget_entries(mine, NULL);
+	mailbox_drop(&((struct fake_context *)cq->context)->events, cq);
 	((struct fake_context *)cq->context)->children--;
 	fake_delete(mine);
 	fake_unlock();
@@ -181,13 +183,15 @@ static void notify(struct fake_cq *cq)
 	mailbox_post(&((struct fake_channel *)cq->cq.channel)->events, letter);
 }
 
-/* Hardware stops the queue and breaks its queue pairs. */
+/* Hardware stops the queue. */
 static void overrun(struct fake_cq *cq, struct fake_qp *qp)
 {
-	if (!cq->overrun)
-		fake_misuse("a completion queue of %d is overrun", cq->cq.cqe);
-	cq->overrun = true;
-	fake_async(qp->device, IBV_EVENT_CQ_ERR, &cq->cq);
+	fake_misuse("a completion queue of %d is overrun", cq->cq.cqe);
+	cq->broken = true;
+	fake_async(qp->device,
+		&(struct ibv_async_event){
+			.event_type = IBV_EVENT_CQ_ERR, .element.cq = &cq->cq},
+		cq);
 }
 
 void fake_complete(struct ibv_cq *cq, struct fake_qp *qp,
@@ -196,6 +200,8 @@ void fake_complete(struct ibv_cq *cq, struct fake_qp *qp,
 	struct fake_cq *mine = (struct fake_cq *)cq;
 	struct cqe *entry;
 
+	if (mine->broken || qp->is_mute)
+		return;
 	if (mine->num_entries >= cq->cqe) {
 		overrun(mine, qp);
 		return;

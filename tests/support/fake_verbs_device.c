@@ -286,8 +286,8 @@ static enum ibv_fork_status is_fork_initialized(void)
 
 /* ---- asynchronous events ------------------------------------------------ */
 
-void fake_async(
-	struct fake_device *device, enum ibv_event_type type, void *element)
+void fake_async(struct fake_device *device, const struct ibv_async_event *event,
+	const void *about)
 {
 	struct fake_context *context = (void *)device->cm_context;
 	struct letter *letter;
@@ -297,9 +297,8 @@ void fake_async(
 	letter = calloc(1, sizeof(*letter));
 	if (!letter)
 		abort();
-	letter->owner = element;
-	letter->async.event_type = type;
-	letter->async.element.qp = element;
+	letter->owner = (void *)about;
+	letter->async = *event;
 	mailbox_post(&context->events, letter);
 }
 
@@ -359,24 +358,30 @@ void fake_device_init(struct verbs_api *api)
 	api->query_gid_ex = query_gid_ex;
 	api->get_async_event = get_async_event;
 	api->ack_async_event = ack_async_event;
+	api->event_type_str = ibv_event_type_str;
 	api->fork_init = fork_init;
 	api->is_fork_initialized = is_fork_initialized;
 }
 
+struct fake_device *fake_device_by_name(const char *name)
+{
+	for (int d = 0; d < fake.config.num_devices; d++)
+		if (strcmp(DEVICE(d)->config.name, name) == 0)
+			return DEVICE(d);
+	abort();
+}
+
 void fake_verbs_remove_device(const char *name)
 {
-	struct fake_device *device = NULL;
+	struct fake_device *device = fake_device_by_name(name);
 	struct fake_id *id;
 	struct fake_qp *qp;
 
 	fake_lock();
-	for (int d = 0; d < fake.config.num_devices; d++)
-		if (strcmp(DEVICE(d)->config.name, name) == 0)
-			device = DEVICE(d);
-	if (!device)
-		abort();
 	device->removed = true;
-	fake_async(device, IBV_EVENT_DEVICE_FATAL, NULL);
+	fake_async(device,
+		&(struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL},
+		NULL);
 	TAILQ_FOREACH(qp, &fake.qps, link)
 	if (qp->device == device)
 		fake_qp_break(qp);

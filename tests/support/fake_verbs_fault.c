@@ -187,6 +187,58 @@ int fake_verbs_raise(int host, enum rdma_cm_event_type type, int status)
 	return count;
 }
 
+/* ---- asynchronous events ------------------------------------------------ */
+
+static struct fake_qp *first_qp_of(const struct fake_device *device)
+{
+	struct fake_qp *qp;
+
+	TAILQ_FOREACH(qp, &fake.qps, link)
+	if (qp->device == device)
+		return qp;
+	abort();
+}
+
+void fake_verbs_async(const char *name, enum ibv_event_type type)
+{
+	struct fake_device *device = fake_device_by_name(name);
+	struct ibv_async_event event = {.event_type = type};
+	void *about = NULL;
+
+	fake_lock();
+	event.element.port_num = 1;
+	if (type == IBV_EVENT_CQ_ERR) {
+		struct fake_cq *cq = (void *)first_qp_of(device)->qp.send_cq;
+
+		cq->broken = true;
+		event.element.cq = &cq->cq;
+		about = cq;
+	} else if (type == IBV_EVENT_QP_FATAL) {
+		struct fake_qp *qp = first_qp_of(device);
+
+		qp->is_mute = true;
+		event.element.qp = &qp->qp;
+		about = qp;
+	}
+	fake_async(device, &event, about);
+	fake_unlock();
+}
+
+void fake_verbs_break_descriptors(const char *name)
+{
+	struct fake_device *device = fake_device_by_name(name);
+	struct fake_context *context = (void *)device->cm_context;
+	struct fake_qp *qp;
+
+	fake_lock();
+	mailbox_break(&context->events);
+	TAILQ_FOREACH(qp, &fake.qps, link)
+	if (qp->device == device)
+		mailbox_break(&((struct fake_channel *)qp->qp.send_cq->channel)
+				       ->events);
+	fake_unlock();
+}
+
 /* ---- hosts and wires ---------------------------------------------------- */
 
 void fake_verbs_kill_host(int host)
@@ -202,6 +254,14 @@ void fake_verbs_cut(int host, int other, bool cut)
 	fake_lock();
 	fake.cut[host][other] = cut;
 	fake.cut[other][host] = cut;
+	pthread_cond_broadcast(&fake.wake);
+	fake_unlock();
+}
+
+void fake_verbs_pace(int64_t ns)
+{
+	fake_lock();
+	fake.pace_ns = ns;
 	pthread_cond_broadcast(&fake.wake);
 	fake_unlock();
 }

@@ -17,7 +17,7 @@ void mailbox_init(struct mailbox *box)
 	TAILQ_INIT(&box->letters);
 }
 
-void mailbox_fini(struct mailbox *box)
+static void drop_all(struct mailbox *box)
 {
 	struct letter *letter;
 
@@ -25,7 +25,27 @@ void mailbox_fini(struct mailbox *box)
 		TAILQ_REMOVE(&box->letters, letter, link);
 		free(letter);
 	}
+}
+
+void mailbox_fini(struct mailbox *box)
+{
+	drop_all(box);
 	close(box->fd);
+}
+
+/* A pipe that nobody reads polls so. */
+void mailbox_break(struct mailbox *box)
+{
+	int ends[2];
+
+	if (box->broken)
+		return;
+	if (pipe(ends) != 0 || dup2(ends[1], box->fd) != box->fd)
+		abort();
+	close(ends[0]);
+	close(ends[1]);
+	drop_all(box);
+	box->broken = true;
 }
 
 static void add_token(const struct mailbox *box)
@@ -46,6 +66,10 @@ static void take_token(const struct mailbox *box)
 
 void mailbox_post(struct mailbox *box, struct letter *letter)
 {
+	if (box->broken) {
+		free(letter);
+		return;
+	}
 	TAILQ_INSERT_TAIL(&box->letters, letter, link);
 	add_token(box);
 }
@@ -77,6 +101,10 @@ struct letter *mailbox_take(struct mailbox *box)
 {
 	struct letter *letter;
 
+	if (box->broken) {
+		errno = EIO;
+		return NULL;
+	}
 	while ((letter = TAILQ_FIRST(&box->letters)) == NULL) {
 		if (!may_wait(box)) {
 			errno = EAGAIN;

@@ -31,6 +31,7 @@ TAILQ_HEAD(letters, letter);
 
 struct mailbox {
 	int fd; /* a semaphore: its value is the number of letters */
+	bool broken;
 	struct letters letters;
 };
 
@@ -41,6 +42,8 @@ void mailbox_post_first(struct mailbox *box, struct letter *letter);
 /* Waits without the lock, unless the descriptor says O_NONBLOCK. NULL and
  * errno if there is none, or the wait was interrupted. */
 struct letter *mailbox_take(struct mailbox *box);
+/* The descriptor polls as an error from now on; no letter comes any more. */
+void mailbox_break(struct mailbox *box);
 /* Drops all letters of an owner, or moves them to another box. */
 void mailbox_drop(struct mailbox *box, const void *owner);
 void mailbox_move(struct mailbox *box, const void *owner, struct mailbox *to);
@@ -100,7 +103,7 @@ struct fake_cq {
 	int unacked;
 	bool armed;
 	bool solicited_only;
-	bool overrun;
+	bool broken; /* takes nothing any more */
 };
 
 /* A request: of the send queue, or of the receive queue. */
@@ -131,6 +134,9 @@ struct fake_qp {
 	int recv_used;
 	int unsignalled; /* done since the last completion */
 	uint32_t remote_num;
+	uint64_t tcp_bytes;  /* in TCP's buffer, for a dead host */
+	int64_t paced_until; /* nothing is sent before */
+	bool is_mute;        /* completes nothing any more */
 	bool may_send; /* iWARP: the connecting side, or it has received */
 	struct fake_id *id;
 	TAILQ_ENTRY(fake_qp) link;
@@ -220,11 +226,13 @@ struct fake {
 	int not_ready;
 	int64_t sent;
 	int64_t signalled;
+	int64_t channel_looks;
 	uint32_t last_number; /* of queue pairs, keys, ids and ports */
 	bool dead[FAKE_MAX_HOSTS];
 	bool cut[FAKE_MAX_HOSTS][FAKE_MAX_HOSTS];
 	bool disorder;
 	bool held;
+	int64_t pace_ns;
 	TAILQ_HEAD(, fake_mr) mrs;
 	TAILQ_HEAD(, fake_qp) qps;
 	TAILQ_HEAD(, fake_id) ids;
@@ -272,9 +280,12 @@ void fake_connect_init(struct verbs_api *api);
 struct fake_device *fake_device_by_address(const struct sockaddr *address);
 struct fake_device *fake_device_of(const struct ibv_context *context);
 struct ibv_context *fake_cm_context(struct fake_device *device);
-void fake_async(
-	struct fake_device *device, enum ibv_event_type type, void *element);
+/* What an event is about may go before it was taken; it goes along then. */
+void fake_async(struct fake_device *device, const struct ibv_async_event *event,
+	const void *about);
 bool fake_same_address(const struct sockaddr *a, const struct sockaddr *b);
+
+struct fake_device *fake_device_by_name(const char *name);
 
 /* ---- fake_verbs_memory.c ------------------------------------------------ */
 
@@ -290,6 +301,13 @@ void fake_place(
 bool fake_place_any(void);
 void fake_place_all(const struct fake_qp *qp);
 void fake_place_range(const uint8_t *start, size_t bytes);
+
+/* ---- fake_verbs_source.c ------------------------------------------------ */
+
+/* Copies the source. False if it lies in no region of the key. */
+bool fake_gather(const struct fake_qp *qp, struct wqe *wqe);
+/* At the completion: misuse, if the source has changed since. */
+void fake_check_source(const struct fake_qp *qp, const struct wqe *wqe);
 
 /* ---- fake_verbs_completion.c -------------------------------------------- */
 

@@ -15,6 +15,10 @@
 /* Longer than any poller's pause, so that it is first. */
 #define POLL_DELAY_NS 500000
 
+/* What TCP takes without an answer, and adds to each message. */
+#define TCP_BYTES        65536
+#define TCP_HEADER_BYTES 60
+
 int64_t fake_due(void)
 {
 	int64_t now = clock_now();
@@ -87,7 +91,10 @@ static void fail_send(
 /* What the receiving queue suffers. */
 static void fail_receiver(struct fake_qp *qp)
 {
-	fake_async(qp->device, IBV_EVENT_QP_ACCESS_ERR, &qp->qp);
+	fake_async(qp->device,
+		&(struct ibv_async_event){.event_type = IBV_EVENT_QP_ACCESS_ERR,
+			.element.qp = &qp->qp},
+		qp);
 	fake_qp_break(qp);
 }
 
@@ -128,53 +135,6 @@ static bool is_write(const struct wqe *wqe)
 static bool is_read(const struct wqe *wqe)
 {
 	return wqe->send.opcode == IBV_WR_RDMA_READ;
-}
-
-/* Copies the source, which must not change until this send is completed. */
-static bool gather(const struct fake_qp *qp, struct wqe *wqe)
-{
-	uint64_t at = 0;
-
-	if (wqe->is_inline)
-		return true;
-	for (int s = 0; s < wqe->send.num_sge; s++)
-		if (!fake_reaches(qp->qp.pd, wqe->sge[s].lkey, false,
-			    wqe->sge[s].addr, wqe->sge[s].length, 0))
-			return false;
-	/* Aligned as the sources may be, for the sake of whole words. */
-	free(wqe->data);
-	wqe->data = malloc(wqe->bytes + 8);
-	if (!wqe->data)
-		abort();
-	for (int s = 0; s < wqe->send.num_sge; s++) {
-		fake_copy(wqe->data + at, (void *)(uintptr_t)wqe->sge[s].addr,
-			wqe->sge[s].length);
-		at += wqe->sge[s].length;
-	}
-	return true;
-}
-
-/* One look at each byte where the sender left it: did it change it? Words are
- * left out: a beat may be sent from where it lives. */
-static void check_source(const struct fake_qp *qp, const struct wqe *wqe)
-{
-	uint64_t at = 0;
-
-	if (wqe->is_inline || is_read(wqe) || wqe->bytes <= 64)
-		return;
-	for (int s = 0; s < wqe->send.num_sge; s++) {
-		if (!fake_reaches(qp->qp.pd, wqe->sge[s].lkey, false,
-			    wqe->sge[s].addr, wqe->sge[s].length, 0))
-			return;
-		if (memcmp(wqe->data + at, (void *)(uintptr_t)wqe->sge[s].addr,
-			    wqe->sge[s].length) != 0) {
-			fake_misuse("a source of %llu bytes was changed before "
-				    "its completion",
-				(unsigned long long)wqe->bytes);
-			return;
-		}
-		at += wqe->sge[s].length;
-	}
 }
 
 /* Where a send's bytes go: the receive's sges. IBV_WC_SUCCESS, or what the
@@ -280,7 +240,7 @@ static void send_to(struct fake_qp *qp, struct wqe *wqe, struct fake_qp *other)
 		needs_receive(wqe) ? TAILQ_FIRST(&other->recvs) : NULL;
 	enum ibv_wc_status status = IBV_WC_SUCCESS;
 
-	if (!gather(qp, wqe)) {
+	if (!fake_gather(qp, wqe)) {
 		fail_send(qp, wqe, IBV_WC_LOC_PROT_ERR);
 		return;
 	}
@@ -342,19 +302,50 @@ static struct wqe *first_unsent(struct fake_qp *qp)
 	return NULL;
 }
 
+static bool is_to_the_dead(const struct fake_qp *qp)
+{
+	const struct fake_qp *other = fake_qp_find(qp->remote_num);
+
+	return fake.dead[qp->device->config.host] ||
+	       (other && fake.dead[other->device->config.host]);
+}
+
+/* The next that a device gives to TCP though nobody answers. Its completion
+ * says no more than that, and need not wait for that of a read before it. */
+static bool tcp_takes(struct fake_qp *qp)
+{
+	struct wqe *wqe = first_unsent(qp);
+
+	if (!qp->device->config.iwarp || !is_to_the_dead(qp) || fake.held)
+		return false;
+	while (wqe && is_read(wqe))
+		wqe = TAILQ_NEXT(wqe, link);
+	if (!wqe || qp->tcp_bytes + wqe->bytes + TCP_HEADER_BYTES > TCP_BYTES ||
+		!fake_gather(qp, wqe))
+		return false;
+	qp->tcp_bytes += wqe->bytes + TCP_HEADER_BYTES;
+	fake_finish_send(qp, wqe, IBV_WC_SUCCESS);
+	return true;
+}
+
 static bool send_next(struct fake_qp *qp, bool force)
 {
 	struct wqe *wqe = first_unsent(qp);
 	struct fake_qp *other;
 
 	if (!wqe || qp->qp.state != IBV_QPS_RTS ||
-		(!force && wqe->due > clock_now()))
+		(!force && wqe->due > clock_now()) ||
+		qp->paced_until > clock_now())
 		return false;
+	if (fake.pace_ns)
+		qp->paced_until = clock_now() + fake.pace_ns;
 	if (wqe->fails != IBV_WC_SUCCESS) {
 		fail_send(qp, wqe, wqe->fails);
 		return true;
 	}
 	other = receiver_of(qp);
+	if (!other && tcp_takes(qp))
+		return true;
 	if (!other)
 		return stall(qp, wqe, qp->attr.retry_cnt, IBV_WC_RETRY_EXC_ERR);
 	if (needs_receive(wqe) && TAILQ_EMPTY(&other->recvs))
@@ -375,7 +366,7 @@ static bool acknowledge_next(struct fake_qp *qp, bool force)
 	if (!wqe || !wqe->sent || fake.held ||
 		(!force && wqe->due > clock_now()))
 		return false;
-	check_source(qp, wqe);
+	fake_check_source(qp, wqe);
 	fake_finish_send(qp, wqe, IBV_WC_SUCCESS);
 	return true;
 }
@@ -435,6 +426,11 @@ bool fake_step(bool force)
 	return step_any_qp(force) || step_message() || fake_place_any();
 }
 
+static int64_t sends_at(const struct fake_qp *qp, const struct wqe *wqe)
+{
+	return wqe->due > qp->paced_until ? wqe->due : qp->paced_until;
+}
+
 int64_t fake_next_due(void)
 {
 	struct message *message;
@@ -451,8 +447,8 @@ int64_t fake_next_due(void)
 
 		if (unsent && unsent->give_up && unsent->give_up < due)
 			due = unsent->give_up;
-		if (unsent && !unsent->give_up && unsent->due < due)
-			due = unsent->due;
+		if (unsent && !unsent->give_up && sends_at(qp, unsent) < due)
+			due = sends_at(qp, unsent);
 		if (head && head->sent && head->due < due)
 			due = head->due;
 	}
