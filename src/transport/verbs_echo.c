@@ -82,8 +82,8 @@ void echo_ask(struct lane_batch *batch)
 		return;
 	lane->echo_at = lane->head;
 	lane_add_read(batch, lane->link->peer_image_off + image_beat_off(),
-		lane->peer_image_rkey, echo, sizeof(*echo),
+		lane->peer_image_rkey, echo, IMAGE_ECHO_BYTES,
 		memory_find(
-			lane->link->far, lane->device, echo, sizeof(*echo)));
+			lane->link->far, lane->device, echo, IMAGE_ECHO_BYTES));
 	lane->echo_asked = true;
 }

@@ -13,7 +13,7 @@
 #define ECHOES_OFF  (BEAT_OFF + (uint64_t)CONTROL_LINE)
 _Static_assert(
 	sizeof(struct image_beat) <= CONTROL_LINE, "a beat fits into a line");
-_Static_assert(ECHOES_OFF + FAR_MAX_LANES * sizeof(uint64_t) <= RINGS_OFF,
+_Static_assert(ECHOES_OFF + FAR_MAX_LANES * IMAGE_ECHO_BYTES <= RINGS_OFF,
 	"credits, beat and echoes fit into a page");
 _Static_assert(offsetof(struct image_beat, serial) == 0,
 	"a beat's first word is read back");
@@ -115,7 +115,7 @@ const struct record *image_slot(
 _Atomic uint64_t *image_echo(const struct verbs_lane *lane)
 {
 	return (void *)(block_of(lane->link) + ECHOES_OFF +
-			lane->number * sizeof(uint64_t));
+			lane->number * (uint64_t)IMAGE_ECHO_BYTES);
 }
 
 void image_show_beat(struct verbs_link *link)

@@ -6,7 +6,7 @@
  *
  *	0	the image of the peer's control page
  *	8192	credits, a line for each lane; the peer's beat; own beats as
- *		they come back, a word for each lane
+ *		they come back, 64 bytes for each lane
  *	12288	rings of records, one for each lane, of `depth` slots
  */
 #ifndef TRANSPORT_VERBS_IMAGE_H
@@ -52,7 +52,10 @@ bool image_credit_read(const struct verbs_lane *lane, uint64_t *total);
 const struct record *image_slot(
 	const struct verbs_lane *lane, uint64_t sequence);
 
-/* Where own beats come back to. */
+/* Where own beats come back to: serials, with what there is behind them. More
+ * than 32 bytes are read, since Soft-iWARP ends connections over answers of up to 32
+ * bytes, which it may copy by a thread that has no memory of the process. */
+#define IMAGE_ECHO_BYTES 64
 _Atomic uint64_t *image_echo(const struct verbs_lane *lane);
 
 /* Shows a beat that came in the image of the peer's control page. */

@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* From so many bytes on Soft-iWARP copies none that are not signalled. */
-#define ZERO_COPY_BYTES 4096
+#define ZERO_COPY_BYTES    4096
+#define SMALL_ANSWER_BYTES 32
 
 void fake_wqe_free(struct wqe *wqe)
 {
@@ -97,6 +98,17 @@ static void check_first_sender(struct fake_qp *qp)
 	qp->may_send = true;
 }
 
+/* Soft-iWARP may copy an answer as small as a header for a thread that has no
+ * memory of the process, and then ends the connection. */
+static void check_small_read(const struct fake_qp *qp, const struct wqe *wqe)
+{
+	if (qp->device->config.iwarp && wqe->send.opcode == IBV_WR_RDMA_READ &&
+		wqe->bytes <= SMALL_ANSWER_BYTES)
+		fake_misuse("iWARP: a read of %llu bytes may end the "
+			    "connection",
+			(unsigned long long)wqe->bytes);
+}
+
 /* Its completion by a later one would say less: TCP may send it again. */
 static void check_large_write(
 	const struct fake_qp *qp, const struct wqe *wqe, bool signalled)
@@ -112,8 +124,8 @@ static void check_large_write(
 static void post_one_send(struct fake_qp *qp, const struct ibv_send_wr *request)
 {
 	struct wqe *wqe = wqe_new(request->sg_list, request->num_sge);
-	bool signalled = request->send_flags & IBV_SEND_SIGNALED ||
-			 qp->init.sq_sig_all;
+	bool signalled =
+		request->send_flags & IBV_SEND_SIGNALED || qp->init.sq_sig_all;
 
 	wqe->send = *request;
 	if (request->send_flags & IBV_SEND_INLINE)
@@ -124,6 +136,7 @@ static void post_one_send(struct fake_qp *qp, const struct ibv_send_wr *request)
 	if (signalled)
 		fake.signalled++;
 	check_large_write(qp, wqe, signalled);
+	check_small_read(qp, wqe);
 	TAILQ_INSERT_TAIL(&qp->sends, wqe, link);
 	if (qp->qp.state == IBV_QPS_ERR)
 		fake_finish_send(qp, wqe, IBV_WC_WR_FLUSH_ERR);
