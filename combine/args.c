@@ -206,8 +206,8 @@ enum shunt_status combine_args_read(const struct shunt_exchange *exchange,
 	if (status != SHUNT_OK)
 		return status;
 	if (args->out_dtype > SHUNT_DTYPE_BF16)
-		return exchange_refuse(exchange, "out_dtype", args->out_dtype,
-			"0, F32, F16 or BF16");
+		return exchange_refuse(exchange, "out_dtype",
+			(int32_t)args->out_dtype, "0, F32, F16 or BF16");
 	if (args->out_dtype == SHUNT_DTYPE_NONE)
 		args->out_dtype = exchange->accepted.config.expert_dtype;
 	status = check_args(exchange, step, args, whole);

@@ -26,7 +26,7 @@ static enum shunt_status check_routing(const struct shunt_exchange *exchange,
 	int64_t tokens = args->num_tokens;
 
 	if (args->mask > SHUNT_MASK_CHOICES)
-		return exchange_refuse(exchange, "mask", args->mask,
+		return exchange_refuse(exchange, "mask", (int32_t)args->mask,
 			"NONE, TOKENS or CHOICES");
 	if (args->mask == SHUNT_MASK_NONE && args->active_mask)
 		return error_set(SHUNT_INVALID,
@@ -36,8 +36,8 @@ static enum shunt_status check_routing(const struct shunt_exchange *exchange,
 		return SHUNT_OK;
 	if (args->ids_type != SHUNT_INDEX_I32 &&
 		args->ids_type != SHUNT_INDEX_I64)
-		return exchange_refuse(
-			exchange, "ids_type", args->ids_type, "I32 or I64");
+		return exchange_refuse(exchange, "ids_type",
+			(int32_t)args->ids_type, "I32 or I64");
 	if (!args->expert_ids)
 		return refuse_null(exchange, "expert_ids", tokens);
 	if (args->mask != SHUNT_MASK_NONE && !args->active_mask)
@@ -71,7 +71,7 @@ static enum shunt_status check_static(const struct shunt_exchange *exchange,
 		return SHUNT_OK;
 	if (args->static_shape > SHUNT_STATIC_EXPERTS)
 		return exchange_refuse(exchange, "static_shape",
-			args->static_shape, "ONE, HIDDEN or EXPERTS");
+			(int32_t)args->static_shape, "ONE, HIDDEN or EXPERTS");
 	if (!args->static_scales && args->num_tokens > 0)
 		return refuse_null(exchange, "static_scales", args->num_tokens);
 	return SHUNT_OK;

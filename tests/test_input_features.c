@@ -75,6 +75,16 @@ static void negative_static_shape(struct shunt_dispatch_args *args)
 	args->static_shape = (enum shunt_static_shape) - 1;
 }
 
+static void negative_mask(struct shunt_dispatch_args *args)
+{
+	args->mask = (enum shunt_mask) - 1;
+}
+
+static void negative_ids_type(struct shunt_dispatch_args *args)
+{
+	args->ids_type = (enum shunt_index) - 1;
+}
+
 static void negative_deadline(struct shunt_dispatch_args *args)
 {
 	args->deadline_ns = -3;
@@ -112,8 +122,12 @@ static const struct wrong wrongs[] = {
 	{SHUNT_QUANT_INT8_STATIC, SHUNT_INVALID,
 		"static_shape is 77, must be ONE, HIDDEN or EXPERTS",
 		wild_static_shape, true},
-	{SHUNT_QUANT_E4M3FN_STATIC, SHUNT_INVALID, "static_shape is ",
-		negative_static_shape, true},
+	{SHUNT_QUANT_E4M3FN_STATIC, SHUNT_INVALID,
+		"static_shape is -1, must be ONE", negative_static_shape, true},
+	{SHUNT_QUANT_NONE, SHUNT_INVALID, "mask is -1, must be NONE",
+		negative_mask, false},
+	{SHUNT_QUANT_NONE, SHUNT_INVALID, "ids_type is -1, must be I32",
+		negative_ids_type, false},
 	{SHUNT_QUANT_NONE, SHUNT_INVALID, "deadline_ns is -3, must be 0",
 		negative_deadline, false},
 	{SHUNT_QUANT_NONE, SHUNT_INVALID,

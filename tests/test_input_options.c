@@ -82,6 +82,15 @@ static const int64_t count_with_shared[RANKS] = {3, 3, 3};
 #define POINTER(array) ((int64_t)(intptr_t)(array))
 
 static const struct option_case faults[] = {
+	{{"quant is -1, must be 0 .."}, {SET(quant, -1)}, {}},
+	{{"layout is -1, must be 0 .."}, {SET(layout, -1)}, {}},
+	{{"algorithm is -1, must be 0 .."}, {SET(algorithm, -1)}, {}},
+	{{"bad_id is -1, must be 0 .."}, {SET(bad_id, -1)}, {}},
+	{{"scale_form is -1, must be 0 .."}, {SET(scale_form, -1)}, {}},
+	{{"combine_quant is -1, must be 0 .."}, {SET(combine_quant, -1)}, {}},
+	{{"dtype is -1, must be "}, {SET(dtype, -1)}, {}},
+	{{"expert_dtype is -1, must be "}, {SET(expert_dtype, -1)}, {}},
+	{{"x_scale_dtype is -1, but it goes"}, {SET(x_scale_dtype, -1)}, {}},
 	{{"num_shared_experts", "2", "0 .. 1"}, {SET(num_shared_experts, 2)},
 		{}},
 	{{"num_shared_experts", "-1"}, {SET(num_shared_experts, -1)}, {}},

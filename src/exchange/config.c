@@ -74,16 +74,18 @@ static enum shunt_status check_sizes(
 static enum shunt_status check_choices(
 	const struct shunt_exchange_config *config, int32_t rank)
 {
+	/* Signed, as a caller sees a value that is none of the enum's. */
 	const struct {
 		const char *name;
-		int64_t value, high;
+		int32_t value, high;
 	} choices[] = {
-		{"quant", config->quant, SHUNT_QUANT_NVFP4_E2M1},
-		{"layout", config->layout, SHUNT_LAYOUT_INDEXED},
-		{"algorithm", config->algorithm, SHUNT_ALGORITHM_HIERARCHY},
-		{"bad_id", config->bad_id, SHUNT_BAD_ID_DROP},
-		{"scale_form", config->scale_form, SHUNT_SCALE_E8M0},
-		{"combine_quant", config->combine_quant,
+		{"quant", (int32_t)config->quant, SHUNT_QUANT_NVFP4_E2M1},
+		{"layout", (int32_t)config->layout, SHUNT_LAYOUT_INDEXED},
+		{"algorithm", (int32_t)config->algorithm,
+			SHUNT_ALGORITHM_HIERARCHY},
+		{"bad_id", (int32_t)config->bad_id, SHUNT_BAD_ID_DROP},
+		{"scale_form", (int32_t)config->scale_form, SHUNT_SCALE_E8M0},
+		{"combine_quant", (int32_t)config->combine_quant,
 			SHUNT_COMBINE_QUANT_MXFP8},
 	};
 	enum shunt_status status = SHUNT_OK;
@@ -147,8 +149,8 @@ static enum shunt_status check_scales(
 		return refuse_option("x_scales_per_row",
 			config->x_scales_per_row, "quant NONE", rank);
 	if (!config->x_scales_per_row && type)
-		return refuse_option(
-			"x_scale_dtype", type, "x_scales_per_row", rank);
+		return refuse_option("x_scale_dtype", (int32_t)type,
+			"x_scales_per_row", rank);
 	if (config->x_scales_per_row && type != SHUNT_DTYPE_F32 &&
 		type != SHUNT_DTYPE_E8M0 && type != SHUNT_DTYPE_E4M3FN)
 		return error_set(SHUNT_INVALID,

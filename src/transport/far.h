@@ -91,7 +91,7 @@ const char *far_absence(void);
  * a control page per far rank (peer->control is the image of that peer's).
  * Errors: TIMEOUT, PEER_LOST (name the ranks), PEER_FAULT (a hello or what a
  * peer said is not sound), UNSUPPORTED (a far rank has no device), NO_MEMORY,
- * SYSTEM. On failure no peer stays connected; far_close() is still due.
+ * SYSTEM. On failure far_close() is due, and ends what is connected.
  */
 enum shunt_status far_connect(struct far *far, int32_t num_ranks,
 	const struct peer_hello *hellos, const bool *is_far,

@@ -12,12 +12,6 @@ static int query_port(struct ibv_context *context, uint8_t port,
 	return ibv_query_port(context, port, attributes);
 }
 
-static int query_gid_ex(struct ibv_context *context, uint32_t port,
-	uint32_t index, struct ibv_gid_entry *entry)
-{
-	return ibv_query_gid_ex(context, port, index, entry, 0);
-}
-
 /* A macro, which looks whether `access' is a constant. */
 static struct ibv_mr *reg_mr(
 	struct ibv_pd *pd, void *address, size_t bytes, int access)
@@ -47,16 +41,6 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *request,
 	return ibv_post_recv(qp, request, bad);
 }
 
-static struct sockaddr *cm_get_local_addr(struct rdma_cm_id *id)
-{
-	return rdma_get_local_addr(id);
-}
-
-static struct sockaddr *cm_get_peer_addr(struct rdma_cm_id *id)
-{
-	return rdma_get_peer_addr(id);
-}
-
 /* ------------------------------------------------------------------------- */
 
 static const struct verbs_api libraries = {
@@ -65,12 +49,9 @@ static const struct verbs_api libraries = {
 	.get_device_list = ibv_get_device_list,
 	.free_device_list = ibv_free_device_list,
 	.get_device_name = ibv_get_device_name,
-	.open_device = ibv_open_device,
-	.close_device = ibv_close_device,
 	.query_device = ibv_query_device,
 	.query_port = query_port,
 	.query_gid = ibv_query_gid,
-	.query_gid_ex = query_gid_ex,
 	.get_async_event = ibv_get_async_event,
 	.ack_async_event = ibv_ack_async_event,
 	.event_type_str = ibv_event_type_str,
@@ -89,8 +70,6 @@ static const struct verbs_api libraries = {
 	.ack_cq_events = ibv_ack_cq_events,
 	.poll_cq = poll_cq,
 	.wc_status_str = ibv_wc_status_str,
-	.create_qp = ibv_create_qp,
-	.destroy_qp = ibv_destroy_qp,
 	.modify_qp = ibv_modify_qp,
 	.query_qp = ibv_query_qp,
 	.post_send = post_send,
@@ -99,7 +78,6 @@ static const struct verbs_api libraries = {
 	.cm_destroy_event_channel = rdma_destroy_event_channel,
 	.cm_create_id = rdma_create_id,
 	.cm_destroy_id = rdma_destroy_id,
-	.cm_migrate_id = rdma_migrate_id,
 	.cm_set_option = rdma_set_option,
 	.cm_bind_addr = rdma_bind_addr,
 	.cm_listen = rdma_listen,
@@ -107,18 +85,14 @@ static const struct verbs_api libraries = {
 	.cm_resolve_route = rdma_resolve_route,
 	.cm_create_qp = rdma_create_qp,
 	.cm_destroy_qp = rdma_destroy_qp,
-	.cm_init_qp_attr = rdma_init_qp_attr,
 	.cm_connect = rdma_connect,
 	.cm_accept = rdma_accept,
-	.cm_establish = rdma_establish,
 	.cm_reject = rdma_reject,
 	.cm_disconnect = rdma_disconnect,
 	.cm_get_event = rdma_get_cm_event,
 	.cm_ack_event = rdma_ack_cm_event,
 	.cm_event_str = rdma_event_str,
 	.cm_get_src_port = rdma_get_src_port,
-	.cm_get_local_addr = cm_get_local_addr,
-	.cm_get_peer_addr = cm_get_peer_addr,
 };
 
 /* Written by tests only, while nothing else runs. */

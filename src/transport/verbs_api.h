@@ -29,17 +29,12 @@ struct verbs_api {
 	struct ibv_device **(*get_device_list)(int *num_devices);
 	void (*free_device_list)(struct ibv_device **list);
 	const char *(*get_device_name)(struct ibv_device *device);
-	struct ibv_context *(*open_device)(struct ibv_device *device);
-	int (*close_device)(struct ibv_context *context);
 	int (*query_device)(struct ibv_context *context,
 		struct ibv_device_attr *attributes);
 	int (*query_port)(struct ibv_context *context, uint8_t port,
 		struct ibv_port_attr *attributes);
 	int (*query_gid)(struct ibv_context *context, uint8_t port, int index,
 		union ibv_gid *gid);
-	/* With its type and network interface: ENODATA past the last one. */
-	int (*query_gid_ex)(struct ibv_context *context, uint32_t port,
-		uint32_t index, struct ibv_gid_entry *entry);
 	int (*get_async_event)(
 		struct ibv_context *context, struct ibv_async_event *event);
 	void (*ack_async_event)(struct ibv_async_event *event);
@@ -69,9 +64,6 @@ struct verbs_api {
 	const char *(*wc_status_str)(enum ibv_wc_status status);
 
 	/* ---- queue pairs ---- */
-	struct ibv_qp *(*create_qp)(
-		struct ibv_pd *pd, struct ibv_qp_init_attr *attributes);
-	int (*destroy_qp)(struct ibv_qp *qp);
 	int (*modify_qp)(
 		struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask);
 	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attributes,
@@ -88,8 +80,6 @@ struct verbs_api {
 		struct rdma_cm_id **id, void *context,
 		enum rdma_port_space space);
 	int (*cm_destroy_id)(struct rdma_cm_id *id);
-	int (*cm_migrate_id)(
-		struct rdma_cm_id *id, struct rdma_event_channel *channel);
 	int (*cm_set_option)(struct rdma_cm_id *id, int level, int name,
 		void *value, size_t bytes);
 	int (*cm_bind_addr)(struct rdma_cm_id *id, struct sockaddr *address);
@@ -100,13 +90,10 @@ struct verbs_api {
 	int (*cm_create_qp)(struct rdma_cm_id *id, struct ibv_pd *pd,
 		struct ibv_qp_init_attr *attributes);
 	void (*cm_destroy_qp)(struct rdma_cm_id *id);
-	int (*cm_init_qp_attr)(struct rdma_cm_id *id,
-		struct ibv_qp_attr *attributes, int *mask);
 	int (*cm_connect)(
 		struct rdma_cm_id *id, struct rdma_conn_param *parameters);
 	int (*cm_accept)(
 		struct rdma_cm_id *id, struct rdma_conn_param *parameters);
-	int (*cm_establish)(struct rdma_cm_id *id);
 	int (*cm_reject)(
 		struct rdma_cm_id *id, const void *data, uint8_t bytes);
 	int (*cm_disconnect)(struct rdma_cm_id *id);
@@ -116,8 +103,6 @@ struct verbs_api {
 	const char *(*cm_event_str)(enum rdma_cm_event_type event);
 	/* In network byte order. */
 	uint16_t (*cm_get_src_port)(struct rdma_cm_id *id);
-	struct sockaddr *(*cm_get_local_addr)(struct rdma_cm_id *id);
-	struct sockaddr *(*cm_get_peer_addr)(struct rdma_cm_id *id);
 };
 
 /* The table to call through. */

@@ -201,20 +201,6 @@ void fake_verbs_start(const struct fake_config *config)
 	fake.running = true;
 }
 
-/* The librdmacm of a process keeps its contexts to its end. */
-static void close_cm_contexts(void)
-{
-	for (int d = 0; d < fake.config.num_devices; d++) {
-		struct ibv_context *context = fake.devices[d].cm_context;
-
-		fake.devices[d].cm_context = NULL;
-		if (!context)
-			continue;
-		fake.objects++; /* as it is not the caller's */
-		verbs_api()->close_device(context);
-	}
-}
-
 static void drop_what_is_under_way(void)
 {
 	struct message *message;
@@ -240,7 +226,8 @@ int fake_verbs_finish(void)
 	fake_forget_faults();
 	if (fake.objects)
 		fake_misuse("%d objects were not destroyed", fake.objects);
-	close_cm_contexts();
+	for (int d = 0; d < fake.config.num_devices; d++)
+		fake_close_cm_context(&fake.devices[d]);
 	drop_what_is_under_way();
 	pthread_cond_destroy(&fake.wake);
 	verbs_api_replace(NULL);

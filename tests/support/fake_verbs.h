@@ -30,7 +30,6 @@ struct fake_device_config {
 	const char *name;
 	int host;            /* 0 .. FAKE_MAX_HOSTS - 1 */
 	const char *address; /* IPv4 or IPv6, one per device */
-	uint32_t interface;  /* index of its network interface */
 	/* iWARP: no immediates, the accepting side may not send first, exact
 	 * lengths of private data, an error breaks the other side's queue, and
 	 * what gets no answer is tried for ever: for a dead host TCP takes what

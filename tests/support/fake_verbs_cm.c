@@ -150,26 +150,6 @@ static int destroy_id(struct rdma_cm_id *id)
 	return failed ? -1 : 0;
 }
 
-static int migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
-{
-	struct fake_events *from = (struct fake_events *)id->channel;
-	struct fake_events *to = (struct fake_events *)channel;
-
-	if (fake_fails("cm_migrate_id")) {
-		errno = ENOMEM;
-		return -1;
-	}
-	fake_lock();
-	if (!TAILQ_EMPTY(&((struct fake_id *)id)->unacked))
-		fake_misuse("cm_migrate_id blocks: unacknowledged events");
-	mailbox_move(&from->events, id, &to->events);
-	from->children--;
-	to->children++;
-	id->channel = channel;
-	fake_unlock();
-	return 0;
-}
-
 static int set_option(
 	struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
 {
@@ -374,16 +354,6 @@ static uint16_t get_src_port(struct rdma_cm_id *id)
 	return *port_of(&id->route.addr.src_storage);
 }
 
-static struct sockaddr *get_local_addr(struct rdma_cm_id *id)
-{
-	return &id->route.addr.src_addr;
-}
-
-static struct sockaddr *get_peer_addr(struct rdma_cm_id *id)
-{
-	return &id->route.addr.dst_addr;
-}
-
 /* ---- events ------------------------------------------------------------- */
 
 static int get_event(
@@ -426,7 +396,6 @@ void fake_cm_init(struct verbs_api *api)
 	api->cm_destroy_event_channel = destroy_event_channel;
 	api->cm_create_id = create_id;
 	api->cm_destroy_id = destroy_id;
-	api->cm_migrate_id = migrate_id;
 	api->cm_set_option = set_option;
 	api->cm_bind_addr = bind_addr;
 	api->cm_listen = listen_for;
@@ -436,6 +405,4 @@ void fake_cm_init(struct verbs_api *api)
 	api->cm_ack_event = ack_event;
 	api->cm_event_str = rdma_event_str;
 	api->cm_get_src_port = get_src_port;
-	api->cm_get_local_addr = get_local_addr;
-	api->cm_get_peer_addr = get_peer_addr;
 }

@@ -88,92 +88,20 @@ static void destroy_qp(struct rdma_cm_id *id)
 	fake_unlock();
 }
 
-static void fill_init(struct ibv_qp_attr *attributes, int *mask)
-{
-	attributes->pkey_index = 0;
-	attributes->port_num = 1;
-	attributes->qp_access_flags =
-		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-		IBV_QP_ACCESS_FLAGS;
-}
-
-static void fill_rtr(
-	const struct fake_id *id, struct ibv_qp_attr *attributes, int *mask)
-{
-	memset(&attributes->ah_attr, 0, sizeof(attributes->ah_attr));
-	attributes->ah_attr.port_num = 1;
-	attributes->ah_attr.is_global = 1;
-	attributes->ah_attr.grh.sgid_index = 1;
-	attributes->path_mtu = IBV_MTU_1024;
-	attributes->dest_qp_num = id->remote_qp;
-	attributes->rq_psn = 0;
-	attributes->max_dest_rd_atomic = 0;
-	attributes->min_rnr_timer = 0;
-	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-		IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-		IBV_QP_MIN_RNR_TIMER;
-}
-
-static void fill_rts(
-	const struct fake_id *id, struct ibv_qp_attr *attributes, int *mask)
-{
-	attributes->timeout = id->timeout ? id->timeout : 19;
-	attributes->retry_cnt = id->connect.retry_count;
-	attributes->rnr_retry = id->connect.rnr_retry_count;
-	attributes->sq_psn = 0;
-	attributes->max_rd_atomic = 0;
-	*mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-		IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-}
-
-static int init_qp_attr(
-	struct rdma_cm_id *id, struct ibv_qp_attr *attributes, int *mask)
-{
-	const struct fake_id *mine = (struct fake_id *)id;
-	int error = 0;
-
-	if (fake_fails("cm_init_qp_attr"))
-		return answer(EINVAL);
-	fake_lock();
-	if (!id->verbs)
-		error = EINVAL;
-	else if (attributes->qp_state == IBV_QPS_INIT)
-		fill_init(attributes, mask);
-	else if (!mine->remote_qp)
-		error = EINVAL;
-	else if (attributes->qp_state == IBV_QPS_RTR)
-		fill_rtr(mine, attributes, mask);
-	else if (attributes->qp_state == IBV_QPS_RTS)
-		fill_rts(mine, attributes, mask);
-	else
-		error = EINVAL;
-	fake_unlock();
-	return answer(error);
-}
-
-/* ---- connect, accept, establish ----------------------------------------- */
-
-/* A queue pair made by the caller itself is known by its number. */
-static uint32_t qp_number(
-	const struct fake_id *id, const struct rdma_conn_param *parameters)
-{
-	return id->id.qp ? id->id.qp->qp_num : parameters->qp_num;
-}
+/* ---- connect and accept ------------------------------------------------- */
 
 static bool are_possible(const struct fake_id *id,
 	const struct rdma_conn_param *parameters, uint8_t most)
 {
 	return parameters->private_data_len <= limit(id, most) &&
 	       (is_iwarp(id) || parameters->responder_resources <= 16) &&
-	       (is_iwarp(id) || parameters->initiator_depth <= 16) &&
-	       fake_qp_find(qp_number(id, parameters));
+	       (is_iwarp(id) || parameters->initiator_depth <= 16) && id->id.qp;
 }
 
 static void take_parameters(
 	struct fake_id *id, const struct rdma_conn_param *parameters)
 {
-	struct fake_qp *qp = fake_qp_find(qp_number(id, parameters));
+	struct fake_qp *qp = (void *)id->id.qp;
 
 	/* The accepting side's retries are the connecting side's. */
 	if (!id->passive)
@@ -190,7 +118,7 @@ static void send_parameters(struct fake_id *id, enum message_type type,
 	struct message *message = fake_message(type, id, id->other);
 
 	message->param = *parameters;
-	message->param.qp_num = qp_number(id, parameters);
+	message->param.qp_num = id->id.qp->qp_num;
 	take_data(id, message, parameters->private_data,
 		parameters->private_data_len, padded);
 	message->address = id->id.route.addr.dst_storage;
@@ -229,8 +157,7 @@ static int start_accepting(
 		!are_possible(id, parameters, REPLY_BYTES))
 		return EINVAL;
 	take_parameters(id, parameters);
-	if (id->id.qp)
-		fake_qp_ready((struct fake_qp *)id->id.qp, id->remote_qp);
+	fake_qp_ready((struct fake_qp *)id->id.qp, id->remote_qp);
 	id->state = ID_ACCEPTED;
 	send_parameters(id, MESSAGE_REPLY, parameters, REPLY_BYTES);
 	fake_event_later(
@@ -246,22 +173,6 @@ static int accept_id(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 		return answer(ENOMEM);
 	fake_lock();
 	error = start_accepting((struct fake_id *)id, parameters);
-	fake_unlock();
-	return answer(error);
-}
-
-static int establish(struct rdma_cm_id *id)
-{
-	struct fake_id *mine = (struct fake_id *)id;
-	int error = 0;
-
-	if (fake_fails("cm_establish"))
-		return answer(EINVAL);
-	fake_lock();
-	if (mine->state == ID_RESPONDED)
-		fake_established(mine);
-	else
-		error = EINVAL;
 	fake_unlock();
 	return answer(error);
 }
@@ -324,10 +235,8 @@ void fake_connect_init(struct verbs_api *api)
 {
 	api->cm_create_qp = create_qp;
 	api->cm_destroy_qp = destroy_qp;
-	api->cm_init_qp_attr = init_qp_attr;
 	api->cm_connect = connect_id;
 	api->cm_accept = accept_id;
-	api->cm_establish = establish;
 	api->cm_reject = reject;
 	api->cm_disconnect = disconnect;
 }

@@ -112,59 +112,40 @@ static const char *get_device_name(struct ibv_device *device)
 
 /* ---- contexts ----------------------------------------------------------- */
 
-static struct ibv_context *context_new(struct fake_device *device)
+/* librdmacm opens a device when first it is met, for all, to the end. */
+struct ibv_context *fake_cm_context(struct fake_device *device)
 {
-	struct fake_context *context = fake_new(sizeof(*context));
+	struct fake_context *context;
 
+	if (device->cm_context)
+		return device->cm_context;
+	context = calloc(1, sizeof(*context));
+	if (!context)
+		abort();
 	context->device = device;
 	context->context.device = &device->device;
 	context->context.num_comp_vectors = 1;
 	context->context.cmd_fd = -1;
 	mailbox_init(&context->events);
 	context->context.async_fd = context->events.fd;
-	return &context->context;
-}
-
-static struct ibv_context *open_device(struct ibv_device *device)
-{
-	struct ibv_context *context;
-
-	if (fake_fails("open_device")) {
-		errno = EACCES;
-		return NULL;
-	}
-	fake_lock();
-	context = context_new((struct fake_device *)device);
-	fake_unlock();
-	return context;
-}
-
-static int close_device(struct ibv_context *context)
-{
-	struct fake_context *mine = (struct fake_context *)context;
-	bool failed = fake_fails("close_device");
-
-	fake_lock();
-	if (mine->children || mine->unacked)
-		fake_misuse("close_device: %d objects, %d events not "
-			    "acknowledged",
-			mine->children, mine->unacked);
-	if (context == mine->device->cm_context)
-		fake_misuse("close_device: this context is librdmacm's");
-	mailbox_fini(&mine->events);
-	fake_delete(mine);
-	fake_unlock();
-	errno = EIO;
-	return failed ? -1 : 0;
-}
-
-struct ibv_context *fake_cm_context(struct fake_device *device)
-{
-	if (!device->cm_context) {
-		device->cm_context = context_new(device);
-		fake.objects--; /* the library's, not the caller's */
-	}
+	device->cm_context = &context->context;
 	return device->cm_context;
+}
+
+void fake_close_cm_context(struct fake_device *device)
+{
+	struct fake_context *context = (void *)device->cm_context;
+
+	if (!context)
+		return;
+	if (context->children || context->unacked)
+		fake_misuse("%s: %d objects are left, %d events were not "
+			    "acknowledged",
+			device->config.name, context->children,
+			context->unacked);
+	mailbox_fini(&context->events);
+	free(context);
+	device->cm_context = NULL;
 }
 
 /* ---- what they are ------------------------------------------------------ */
@@ -250,30 +231,6 @@ static int query_gid(struct ibv_context *context, uint8_t port, int index,
 	return 0;
 }
 
-static int query_gid_ex(struct ibv_context *context, uint32_t port,
-	uint32_t index, struct ibv_gid_entry *entry)
-{
-	const struct fake_device *device = fake_device_of(context);
-
-	if (fake_fails("query_gid_ex"))
-		return EIO;
-	if (port != 1 || index > 1)
-		return ENODATA;
-	memset(entry, 0, sizeof(*entry));
-	fill_gid(device, &entry->gid);
-	if (index == 0) {
-		memset(&entry->gid, 0, sizeof(entry->gid));
-		entry->gid.raw[0] = 0xfe;
-		entry->gid.raw[1] = 0x80;
-	}
-	entry->gid_index = index;
-	entry->port_num = port;
-	entry->gid_type = device->config.infiniband ? IBV_GID_TYPE_IB
-						    : IBV_GID_TYPE_ROCE_V2;
-	entry->ndev_ifindex = device->config.interface;
-	return 0;
-}
-
 static int fork_init(void)
 {
 	return fake_fails("fork_init") ? ENOSYS : 0;
@@ -350,12 +307,9 @@ void fake_device_init(struct verbs_api *api)
 	api->get_device_list = get_device_list;
 	api->free_device_list = free_device_list;
 	api->get_device_name = get_device_name;
-	api->open_device = open_device;
-	api->close_device = close_device;
 	api->query_device = query_device;
 	api->query_port = query_port;
 	api->query_gid = query_gid;
-	api->query_gid_ex = query_gid_ex;
 	api->get_async_event = get_async_event;
 	api->ack_async_event = ack_async_event;
 	api->event_type_str = ibv_event_type_str;

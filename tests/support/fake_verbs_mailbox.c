@@ -146,15 +146,3 @@ void mailbox_drop(struct mailbox *box, const void *owner)
 		free(letter);
 	}
 }
-
-void mailbox_move(struct mailbox *box, const void *owner, struct mailbox *to)
-{
-	struct letters picked;
-	struct letter *letter;
-
-	pick(box, owner, &picked);
-	while ((letter = TAILQ_FIRST(&picked)) != NULL) {
-		TAILQ_REMOVE(&picked, letter, link);
-		mailbox_post(to, letter);
-	}
-}

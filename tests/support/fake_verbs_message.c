@@ -91,6 +91,18 @@ void fake_event(struct fake_id *id, enum rdma_cm_event_type type, int status,
 	fake_deliver(id, letter);
 }
 
+/* The connecting side is ready, and tells the other. */
+static void establish(struct fake_id *id)
+{
+	struct message *message = fake_message(MESSAGE_READY, id, id->other);
+
+	if (fake.disorder)
+		message->due += LATE_NS;
+	if (id->id.qp)
+		fake_qp_ready((struct fake_qp *)id->id.qp, id->remote_qp);
+	id->state = ID_CONNECTED;
+}
+
 /* What the library does before it gives an event to the caller. */
 void fake_event_is_taken(struct letter *letter)
 {
@@ -103,20 +115,8 @@ void fake_event_is_taken(struct letter *letter)
 	if (letter->cm.event == RDMA_CM_EVENT_CONNECT_RESPONSE && id->id.qp &&
 		id->state == ID_RESPONDED) {
 		letter->cm.event = RDMA_CM_EVENT_ESTABLISHED;
-		fake_established(id);
+		establish(id);
 	}
-}
-
-/* The connecting side is ready, and tells the other. */
-void fake_established(struct fake_id *id)
-{
-	struct message *message = fake_message(MESSAGE_READY, id, id->other);
-
-	if (fake.disorder)
-		message->due += LATE_NS;
-	if (id->id.qp)
-		fake_qp_ready((struct fake_qp *)id->id.qp, id->remote_qp);
-	id->state = ID_CONNECTED;
 }
 
 static void event_twice(struct fake_id *id, enum rdma_cm_event_type type)
@@ -232,7 +232,7 @@ static void reply_arrives(struct fake_id *id, const struct message *message)
 	id->remote_qp = message->param.qp_num;
 	id->state = ID_RESPONDED;
 	if (fake_device_of(id->id.verbs)->config.iwarp) {
-		fake_established(id);
+		establish(id);
 		fake_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, message);
 		return;
 	}

@@ -114,34 +114,6 @@ void fake_qp_destroy(struct fake_qp *qp)
 	fake_delete(qp);
 }
 
-static struct ibv_qp *create_qp(
-	struct ibv_pd *pd, struct ibv_qp_init_attr *attributes)
-{
-	struct fake_qp *qp;
-
-	if (fake_fails("create_qp")) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	fake_lock();
-	qp = fake_qp_create(pd, attributes, fake_device_of(pd->context));
-	fake_unlock();
-	return qp ? &qp->qp : NULL;
-}
-
-static int destroy_qp(struct ibv_qp *qp)
-{
-	struct fake_qp *mine = (struct fake_qp *)qp;
-	bool failed = fake_fails("destroy_qp");
-
-	fake_lock();
-	if (mine->id)
-		fake_misuse("destroy_qp: cm_create_qp made it");
-	fake_qp_destroy(mine);
-	fake_unlock();
-	return failed ? EIO : 0;
-}
-
 /* ---- states ------------------------------------------------------------- */
 
 /* Once the queue is in error each of its requests ends, and nothing of the
@@ -170,89 +142,18 @@ void fake_qp_ready(struct fake_qp *qp, uint32_t remote_num)
 		set_state(qp, IBV_QPS_RTS);
 }
 
-#define TO_INIT (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
-#define TO_RTR                                                           \
-	(IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | \
-		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define TO_RTS                                                  \
-	(IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | \
-		IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)
-
-/* Whether the standard allows the transition with what is set. */
-static bool is_legal(const struct fake_qp *qp, enum ibv_qp_state to, int mask)
-{
-	enum ibv_qp_state from = qp->qp.state;
-
-	if (to == IBV_QPS_ERR || to == IBV_QPS_RESET)
-		return true;
-	if (from == IBV_QPS_RESET && to == IBV_QPS_INIT)
-		return (mask & TO_INIT) == TO_INIT;
-	if (from == IBV_QPS_INIT && to == IBV_QPS_RTR)
-		return qp->device->config.iwarp || (mask & TO_RTR) == TO_RTR;
-	if (from == IBV_QPS_RTR && to == IBV_QPS_RTS)
-		return qp->device->config.iwarp || (mask & TO_RTS) == TO_RTS;
-	/* In place: what may be set anew while it works. */
-	return from == to && (from == IBV_QPS_INIT || from == IBV_QPS_RTS) &&
-	       !(mask & (IBV_QP_DEST_QPN | IBV_QP_SQ_PSN | IBV_QP_RQ_PSN));
-}
-
-static void take_attributes(
-	struct fake_qp *qp, const struct ibv_qp_attr *from, int mask)
-{
-	struct ibv_qp_attr *to = &qp->attr;
-
-	if (mask & IBV_QP_ACCESS_FLAGS)
-		to->qp_access_flags = from->qp_access_flags;
-	if (mask & IBV_QP_TIMEOUT)
-		to->timeout = from->timeout;
-	if (mask & IBV_QP_RETRY_CNT)
-		to->retry_cnt = from->retry_cnt;
-	if (mask & IBV_QP_RNR_RETRY)
-		to->rnr_retry = from->rnr_retry;
-	if (mask & IBV_QP_MIN_RNR_TIMER)
-		to->min_rnr_timer = from->min_rnr_timer;
-	if (mask & IBV_QP_AV)
-		to->ah_attr = from->ah_attr;
-	if (mask & IBV_QP_PATH_MTU)
-		to->path_mtu = from->path_mtu;
-	if (mask & IBV_QP_DEST_QPN) {
-		to->dest_qp_num = from->dest_qp_num;
-		qp->remote_num = from->dest_qp_num;
-	}
-}
-
-static int modify(struct fake_qp *qp, struct ibv_qp_attr *attributes, int mask)
-{
-	enum ibv_qp_state to =
-		mask & IBV_QP_STATE ? attributes->qp_state : qp->qp.state;
-
-	if (!is_legal(qp, to, mask))
-		return EINVAL;
-	take_attributes(qp, attributes, mask);
-	if (to == IBV_QPS_ERR) {
-		fake_qp_break(qp);
-		return 0;
-	}
-	if (to == IBV_QPS_RESET) {
-		fake_place_all(qp);
-		forget_requests(qp);
-	}
-	set_state(qp, to);
-	return 0;
-}
-
 static int modify_qp(
 	struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask)
 {
-	int result;
-
-	if (fake_fails("modify_qp"))
+	/* All other states are the connection manager's. */
+	if (fake_fails("modify_qp") || mask != IBV_QP_STATE ||
+		attributes->qp_state != IBV_QPS_ERR)
 		return EINVAL;
 	fake_lock();
-	result = modify((struct fake_qp *)qp, attributes, mask);
+	fake_qp_break((struct fake_qp *)qp);
 	pthread_cond_broadcast(&fake.wake);
 	fake_unlock();
-	return result;
+	return 0;
 }
 
 static int query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask,
@@ -273,8 +174,6 @@ static int query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask,
 
 void fake_queue_init(struct verbs_api *api)
 {
-	api->create_qp = create_qp;
-	api->destroy_qp = destroy_qp;
 	api->modify_qp = modify_qp;
 	api->query_qp = query_qp;
 }

@@ -44,9 +44,8 @@ void mailbox_post_first(struct mailbox *box, struct letter *letter);
 struct letter *mailbox_take(struct mailbox *box);
 /* The descriptor polls as an error from now on; no letter comes any more. */
 void mailbox_break(struct mailbox *box);
-/* Drops all letters of an owner, or moves them to another box. */
+/* Drops all letters of an owner. */
 void mailbox_drop(struct mailbox *box, const void *owner);
-void mailbox_move(struct mailbox *box, const void *owner, struct mailbox *to);
 
 /* ---- objects ------------------------------------------------------------ */
 
@@ -153,7 +152,7 @@ enum id_state {
 	ID_CONNECTING,
 	ID_REQUESTED,
 	ID_ACCEPTED,
-	ID_RESPONDED, /* to be established by the caller */
+	ID_RESPONDED, /* established once its event is taken */
 	ID_CONNECTED,
 	ID_DISCONNECTED,
 };
@@ -280,6 +279,7 @@ void fake_connect_init(struct verbs_api *api);
 struct fake_device *fake_device_by_address(const struct sockaddr *address);
 struct fake_device *fake_device_of(const struct ibv_context *context);
 struct ibv_context *fake_cm_context(struct fake_device *device);
+void fake_close_cm_context(struct fake_device *device);
 /* What an event is about may go before it was taken; it goes along then. */
 void fake_async(struct fake_device *device, const struct ibv_async_event *event,
 	const void *about);
@@ -359,7 +359,6 @@ void fake_event(struct fake_id *id, enum rdma_cm_event_type type, int status,
 void fake_event_later(struct fake_id *id, enum rdma_cm_event_type type,
 	int status, int64_t delay_ns);
 void fake_event_is_taken(struct letter *letter);
-void fake_established(struct fake_id *id);
 /* Ends what the id was about, and tells the far end. */
 void fake_hang_up(struct fake_id *id);
 

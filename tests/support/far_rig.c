@@ -192,12 +192,29 @@ static int connect_one(struct rig_rank *rank)
 	if (status != SHUNT_OK)
 		return note(rank, status);
 	rank->exposed = true;
-	return tell_all(rank) ? 1 : meet_all(rank);
+	return 0;
+}
+
+/* Who could not connect goes, as a world would, or the others would wait for
+ * it. Not before all have tried: else it is what they would complain of. */
+static int meet_one(struct rig_rank *rank)
+{
+	if (!rank->far)
+		return 0;
+	if (rank->status != SHUNT_OK) {
+		far_close(rank->far);
+		rank->far = NULL;
+		rank->exposed = false;
+		return __LINE__;
+	}
+	return tell_all(rank) ? __LINE__ : meet_all(rank);
 }
 
 bool rig_connect(struct rig *rig)
 {
-	return rig_run(rig, connect_one);
+	bool connected = rig_run(rig, connect_one);
+
+	return rig_run(rig, meet_one) && connected;
 }
 
 bool rig_open(struct rig *rig)

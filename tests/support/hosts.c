@@ -78,7 +78,6 @@ static void fill_device(const struct ranks_plan *plan, int number,
 	device->name = name;
 	device->address = address;
 	device->host = number / devices_per_host(plan);
-	device->interface = (uint32_t)number + 1;
 	device->iwarp = plan->wire == RANKS_IWARP;
 	if (plan->wire == RANKS_NARROW) {
 		device->max_inline = -1;
