@@ -54,13 +54,18 @@ static void end_without_rows(struct shunt_exchange *exchange, struct step *step)
 	step_end_failed(exchange, step);
 }
 
+/* The same, but the others may have all their rows, and go on. */
+static void end_alone(struct shunt_exchange *exchange, struct step *step)
+{
+	step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
+	end_without_rows(exchange, step);
+}
+
 /* All rows are offered: this rank takes its own, and waits for nobody. */
 static void end_with_fetch(struct shunt_exchange *exchange, struct step *step)
 {
 	if (!fetch_rows(exchange, step)) {
-		/* The others may have all theirs, and go on. */
-		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
-		end_without_rows(exchange, step);
+		end_alone(exchange, step);
 		return;
 	}
 	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
@@ -99,6 +104,8 @@ static void advance_landed(struct shunt_exchange *exchange, struct step *step)
 {
 	if (step_collect(exchange, step, exchange_head))
 		end_with_fetch(exchange, step);
+	else if (step->state == STEP_FAILED)
+		end_alone(exchange, step);
 }
 
 /* Over several hosts: the shares of other hosts came before their counts, here or
