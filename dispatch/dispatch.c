@@ -18,6 +18,7 @@
 #include "dispatch/revoke.h"
 #include "dispatch/route.h"
 #include "dispatch/send.h"
+#include "exchange/absent.h"
 #include "exchange/step.h"
 
 /* ---- states ----------------------------------------------------------- */
@@ -108,11 +109,15 @@ static void advance_landed(struct shunt_exchange *exchange, struct step *step)
 		end_alone(exchange, step);
 }
 
-/* Over several hosts: the shares of other hosts came before their counts, here or
- * to another rank of this host. Nobody writes to another's rows, so nobody who is
- * left out does. */
-static void receive_shares(struct shunt_exchange *exchange, struct step *step)
+/* Still STEP_COUNTING, over several hosts: waits until nothing that ranks write who
+ * are left out can come any more, then takes in. The shares of other hosts came before
+ * their counts, here or to another rank of this host. Nobody writes to another's rows,
+ * but experts' rows of this step will be written where those of an earlier one could
+ * still come. */
+static void advance_absent(struct shunt_exchange *exchange, struct step *step)
 {
+	if (!absent_are_out(exchange, step))
+		return;
 	world_beat(exchange->world, BEAT_DISPATCH_WRITE, step->epoch);
 	if (!exchange_shape(exchange)->rows_by_host) {
 		end_with_fetch(exchange, step);
@@ -171,7 +176,8 @@ static void advance_counts(struct shunt_exchange *exchange, struct step *step)
 	}
 	revoke_left_out(exchange, step->route);
 	if (exchange_shape(exchange)->hosts) {
-		receive_shares(exchange, step);
+		step->advance = advance_absent;
+		advance_absent(exchange, step);
 		return;
 	}
 	step->advance = advance_writers;
@@ -211,6 +217,7 @@ static void announce(struct shunt_exchange *exchange, struct step *step)
 	step->state = STEP_COUNTING;
 	if (!args_are_cached(args))
 		route_clear(exchange, step->route);
+	absent_note(exchange, step);
 	step_signal(exchange, step, PHASE_COUNTS, SIGNAL_OK);
 	step_await(step, PHASE_COUNTS, advance_counts);
 }
