@@ -18,6 +18,7 @@
 #include "dispatch/revoke.h"
 #include "dispatch/route.h"
 #include "dispatch/send.h"
+#include "exchange/absent.h"
 #include "exchange/step.h"
 
 /* ---- states ----------------------------------------------------------- */
@@ -54,13 +55,18 @@ static void end_without_rows(struct shunt_exchange *exchange, struct step *step)
 	step_end_failed(exchange, step);
 }
 
+/* The same, but the others may have all their rows, and go on. */
+static void end_alone(struct shunt_exchange *exchange, struct step *step)
+{
+	step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
+	end_without_rows(exchange, step);
+}
+
 /* All rows are offered: this rank takes its own, and waits for nobody. */
 static void end_with_fetch(struct shunt_exchange *exchange, struct step *step)
 {
 	if (!fetch_rows(exchange, step)) {
-		/* The others may have all theirs, and go on. */
-		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
-		end_without_rows(exchange, step);
+		end_alone(exchange, step);
 		return;
 	}
 	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
@@ -99,13 +105,19 @@ static void advance_landed(struct shunt_exchange *exchange, struct step *step)
 {
 	if (step_collect(exchange, step, exchange_head))
 		end_with_fetch(exchange, step);
+	else if (step->state == STEP_FAILED)
+		end_alone(exchange, step);
 }
 
-/* Over several hosts: the shares of other hosts came before their counts, here or
- * to another rank of this host. Nobody writes to another's rows, so nobody who is
- * left out does. */
-static void receive_shares(struct shunt_exchange *exchange, struct step *step)
+/* Still STEP_COUNTING, over several hosts: waits until nothing that ranks write who
+ * are left out can come any more, then takes in. The shares of other hosts came before
+ * their counts, here or to another rank of this host. Nobody writes to another's rows,
+ * but experts' rows of this step will be written where those of an earlier one could
+ * still come. */
+static void advance_absent(struct shunt_exchange *exchange, struct step *step)
 {
+	if (!absent_are_out(exchange, step))
+		return;
 	world_beat(exchange->world, BEAT_DISPATCH_WRITE, step->epoch);
 	if (!exchange_shape(exchange)->rows_by_host) {
 		end_with_fetch(exchange, step);
@@ -164,7 +176,8 @@ static void advance_counts(struct shunt_exchange *exchange, struct step *step)
 	}
 	revoke_left_out(exchange, step->route);
 	if (exchange_shape(exchange)->hosts) {
-		receive_shares(exchange, step);
+		step->advance = advance_absent;
+		advance_absent(exchange, step);
 		return;
 	}
 	step->advance = advance_writers;
@@ -204,6 +217,7 @@ static void announce(struct shunt_exchange *exchange, struct step *step)
 	step->state = STEP_COUNTING;
 	if (!args_are_cached(args))
 		route_clear(exchange, step->route);
+	absent_note(exchange, step);
 	step_signal(exchange, step, PHASE_COUNTS, SIGNAL_OK);
 	step_await(step, PHASE_COUNTS, advance_counts);
 }

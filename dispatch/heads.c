@@ -77,6 +77,14 @@ static bool take_tokens(struct shunt_exchange *exchange, struct step *step,
 	return false;
 }
 
+/* The head is that of a later step: its rank has given this one up, and by a table
+ * waits for this rank no more. */
+static bool has_gone_on(const struct shunt_exchange *exchange,
+	const struct step *step, uint64_t epoch)
+{
+	return exchange_shape(exchange)->elastic && epoch > step->epoch;
+}
+
 /* A good announcement of member `index` of the view. */
 static void take_head(
 	struct shunt_exchange *exchange, struct step *step, int32_t index)
@@ -92,6 +100,15 @@ static void take_head(
 	};
 	char name[48];
 
+	if (has_gone_on(exchange, step, head.epoch)) {
+		step_fail(step, SHUNT_PEER_REFUSED, member,
+			"%s has gone on to step %llu without the end of step "
+			"%llu on rank %d",
+			group_rank_text(exchange->group, member, name),
+			(unsigned long long)head.epoch,
+			(unsigned long long)step->epoch, exchange->rank);
+		return;
+	}
 	if (head.epoch != step->epoch) {
 		step_fail(step, SHUNT_PEER_FAULT, member,
 			"%s announced step %llu with the head of step %llu",

@@ -12,6 +12,9 @@
  * out and writes nothing, or s sees that l writes and waits until it says that it
  * has written all. l writes to nobody before it has looked, so what s writes
  * afterwards is safe everywhere.
+ *
+ * Over several hosts nobody writes to another's rows in dispatch; what experts' rows
+ * need there is in exchange/absent.h.
  */
 #ifndef DISPATCH_REVOKE_H
 #define DISPATCH_REVOKE_H

@@ -314,6 +314,51 @@ static void who_has_not_taken_what_was_sent_is_named(void **state)
 	ranks_run(&plan, stay_unflushed);
 }
 
+/* The same, but the others have given the step up. */
+static void come_too_late(struct seat *seat)
+{
+	struct shunt_exchange_config config = faults_config(seat);
+	enum shunt_status status;
+	struct trial *step;
+	struct stand stand;
+
+	stand_init(&stand, seat, &config);
+	stand_step(&stand);
+	step = stand_prepare(&stand);
+	if (seat->rank == 3) {
+		for (int32_t r = 0; r < 3; r++)
+			seat_await(seat, r, 2);
+		status = shunt_dispatch(
+			stand.exchange, &step->args, &step->out, &step->handle);
+		if (status == SHUNT_OK) {
+			trial_make_rows(seat, step);
+			status = shunt_combine(step->handle, &step->combine);
+		}
+		SEAT_STATUS(seat, SHUNT_PEER_REFUSED, status);
+	} else {
+		step->args.deadline_ns = 50000000;
+		SEAT_STATUS(seat, SHUNT_TIMEOUT,
+			shunt_dispatch(stand.exchange, &step->args, &step->out,
+				&step->handle));
+		seat_mark(seat, 1);
+		for (int32_t r = 0; r < 3; r++)
+			seat_await(seat, r, 1);
+		shunt_handle_destroy(step->handle);
+		seat_mark(seat, 2);
+	}
+	stand_drop(step);
+	for (int32_t i = 0; i < 6; i++)
+		stand_step(&stand);
+	stand_fini(&stand);
+}
+
+static void a_rank_that_comes_when_all_have_given_up_is_refused_and_all_go_on(
+	void **state)
+{
+	(void)state;
+	ways_run("0011 0101 0001", come_too_late, NULL);
+}
+
 /* ---- gone ------------------------------------------------------------- */
 
 static void leave(struct seat *seat)
@@ -418,6 +463,8 @@ int main(void)
 		cmocka_unit_test(
 			a_late_rank_of_another_host_is_named_and_can_still_come),
 		cmocka_unit_test(who_has_not_taken_what_was_sent_is_named),
+		cmocka_unit_test(
+			a_rank_that_comes_when_all_have_given_up_is_refused_and_all_go_on),
 		cmocka_unit_test(
 			a_rank_that_leaves_its_world_is_lost_to_all_hosts),
 		cmocka_unit_test(

@@ -14,6 +14,7 @@
 #include "support/child.h"
 #include "support/ends.h"
 #include "support/leftovers.h"
+#include "transport/far.h"
 
 #define NUM_PUTS  20000
 #define FAR_PUTS  1000 /* where each takes its time */
@@ -355,6 +356,47 @@ static void a_killed_peer_is_known_and_puts_to_it_do_no_harm(void **state)
 	ends_close(&ends);
 }
 
+/* Puts again and again, and hears only by that of its end. */
+static int put_until_cut(struct end *end)
+{
+	static uint8_t bytes[PUT_BYTES];
+	struct peer *other = end->other;
+
+	for (int put = 1; other->ops->state(other) == PEER_ALIVE; put++) {
+		memset(bytes, put % 251 + 1, sizeof(bytes));
+		CHILD_CHECK(ends_put(end, ENDS_DATA, bytes, sizeof(bytes)) ==
+			    SHUNT_OK);
+	}
+	CHILD_CHECK(other->ops->state(other) == PEER_DEAD);
+	return 0;
+}
+
+/* For peers of other hosts alone: what is mapped cannot be taken back. */
+static void nothing_comes_from_a_peer_that_was_cut_and_it_hears_of_it(
+	void **state)
+{
+	struct peer *other;
+	struct ends ends;
+	uint64_t count;
+
+	ends_start(&ends, kind_of(state), put_until_cut);
+	other = ends.mine.other;
+	ends_await(&ends.mine, 20);
+	assert_true(far_cut(other));
+	assert_false(far_cut(other));
+	assert_int_equal(ends_await_state(&ends.mine, PEER_DEAD), PEER_DEAD);
+	count = counter_of(&ends.mine);
+	memset(ends_own(&ends.mine, ENDS_DATA), 0, PUT_BYTES);
+	ends_join(&ends);
+	ends_far_progress(&ends.mine);
+	assert_true(count >= 20 && counter_of(&ends.mine) == count);
+	for (uint64_t i = 0; i < PUT_BYTES; i++)
+		assert_int_equal(*ends_own(&ends.mine, ENDS_DATA + i), 0);
+	assert_int_equal(ends_put(&ends.mine, ENDS_DATA, "abc", 3), SHUNT_OK);
+	assert_true(other->ops->flushed(other));
+	ends_close(&ends);
+}
+
 static void nothing_stays_behind(void **state)
 {
 	struct leftovers before;
@@ -415,6 +457,8 @@ int main(int argc, char **argv)
 		KIND(a_killed_peer_is_known_and_puts_to_it_do_no_harm, shm),
 		KIND(a_killed_peer_is_known_and_puts_to_it_do_no_harm,
 			verbs_process),
+		KIND(nothing_comes_from_a_peer_that_was_cut_and_it_hears_of_it,
+			verbs),
 	};
 
 	if (argc == 3 && strcmp(argv[1], ENDS_FAR_OPTION) == 0)

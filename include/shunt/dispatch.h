@@ -67,7 +67,8 @@ struct shunt_dispatch_args {
 	/*
 	 * (4 + 2 W) or NULL, the same on all ranks: which ranks are left, see
 	 * docs/elastic.md. Expert ids are then in the compacted numbering. A
-	 * rank that a table has left out cannot come back.
+	 * rank that a table has left out cannot come back; one of another host
+	 * that was in the middle of a step is cut off, and lost.
 	 */
 	const int32_t *elastic_info;
 	/* (W) or NULL, by original rank: adds the microseconds that this call

@@ -149,7 +149,8 @@ SHUNT_EXPORT const char *shunt_world_transport(
  * Which ranks are known to be lost, looked up now: lost[r] (num_ranks
  * bytes, may be NULL) becomes 1 for a lost rank and 0 for others. Returns
  * how many are lost. A rank that left by shunt_world_destroy() counts as
- * lost too.
+ * lost too; and one of another host that this rank has cut off, as an
+ * elastic_info table left it out in the middle of a step (docs/elastic.md).
  */
 SHUNT_EXPORT int32_t shunt_world_lost(
 	const struct shunt_world *world, uint8_t *lost);

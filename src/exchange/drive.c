@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "exchange/absent.h"
 #include "exchange/span.h"
 #include "exchange/step.h"
 #include "exchange/timing.h"
@@ -41,6 +42,20 @@ static bool drive_ready(struct waiter *waiter)
 	return !self->step->advance;
 }
 
+/* A rank that the step's table leaves out: it may be in the middle of writing, here
+ * or, once all have announced the step, from another host. */
+static bool awaits_left_out(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank)
+{
+	if (!step->view->table || step->state != STEP_COUNTING)
+		return false;
+	if (!exchange_is_far(exchange, rank))
+		return step_is_writing(exchange, step, rank);
+	return step->awaited == PHASE_COUNTS &&
+	       step->cursor == step->view->num_members &&
+	       absent_can_write(exchange, step, rank);
+}
+
 static bool drive_awaits(struct waiter *waiter, int32_t rank)
 {
 	struct step_waiter *self = (struct step_waiter *)waiter;
@@ -52,9 +67,7 @@ static bool drive_awaits(struct waiter *waiter, int32_t rank)
 		if (view->members[i] == rank)
 			return !step_has_signal(
 				self->exchange, self->step, rank);
-	/* A rank that is left out, in the middle of writing. */
-	return view->table && self->step->state == STEP_COUNTING &&
-	       step_is_writing(self->exchange, self->step, rank);
+	return awaits_left_out(self->exchange, self->step, rank);
 }
 
 static bool drive_closed(struct waiter *waiter, int32_t rank)

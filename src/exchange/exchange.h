@@ -97,6 +97,13 @@ struct early {
 	int64_t num_summed; /* ... of which so many are summed */
 };
 
+/* A step that was announced to a rank of another host as one of its own, and whether
+ * the rank adds up in it what goes back to this one. */
+struct met {
+	uint64_t epoch; /* 0: none */
+	bool adds_up;
+};
+
 struct step {
 	uint64_t epoch;
 	int64_t slot;
@@ -114,6 +121,10 @@ struct step {
 	bool flushes; /* all have; it waits until this rank's puts are flushed */
 
 	uint64_t sent[NUM_PHASES]; /* last value of each of the slot's lines */
+	/* See absent.h: the slot's last step without a table, and by member its
+	 * last one with a table that keeps the member. */
+	uint64_t met_all;
+	struct met *met;
 	struct shunt_dispatch_args dispatch;
 	struct shunt_combine_args combine;
 	uint32_t given_seen; /* enum given, of all ranks */

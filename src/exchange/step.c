@@ -7,10 +7,9 @@
 #include "base/error.h"
 #include "base/order.h"
 #include "exchange/drive.h"
+#include "exchange/lines.h"
 #include "exchange/span.h"
 #include "exchange/timing.h"
-
-#define CODE_BITS 8
 
 /* ---- signals ---------------------------------------------------------- */
 
@@ -46,7 +45,7 @@ void step_signal(struct shunt_exchange *exchange, struct step *step,
 	enum phase phase, enum signal_code code)
 {
 	const struct shape *shape = exchange_shape(exchange);
-	uint64_t value = step->epoch << CODE_BITS | (uint64_t)code;
+	uint64_t value = step->epoch << LINE_CODE_BITS | (uint64_t)code;
 	uint64_t add = value - step->sent[phase];
 
 	step->sent[phase] = value;
@@ -108,17 +107,6 @@ const _Atomic uint64_t *step_done_words(const struct shunt_exchange *exchange,
 				   exchange, step, exchange->rank, rank, 0));
 }
 
-static uint64_t line_of(const struct shunt_exchange *exchange,
-	const struct step *step, enum phase phase, int32_t rank)
-{
-	uint64_t offset = layout_line(&exchange->layouts[exchange->rank],
-		exchange_shape(exchange), phase, step->slot, rank);
-	const struct line *line = (const struct line *)(void
-			*)(exchange->windows[exchange->rank] + offset);
-
-	return order_acquire(&line->value);
-}
-
 static uint64_t line_value(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank)
 {
@@ -134,7 +122,7 @@ bool step_far_have_fetched(
 		int32_t rank = view->members[i];
 
 		if (exchange_is_far(exchange, rank) &&
-			line_of(exchange, step, PHASE_ROWS, rank) >> CODE_BITS <
+			line_epoch(line_of(exchange, step, PHASE_ROWS, rank)) <
 				step->epoch)
 			return false;
 	}
@@ -144,7 +132,7 @@ bool step_far_have_fetched(
 bool step_has_signal(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank)
 {
-	return line_value(exchange, step, rank) >> CODE_BITS >= step->epoch ||
+	return line_epoch(line_value(exchange, step, rank)) >= step->epoch ||
 	       !is_expected(exchange, step, rank);
 }
 
@@ -174,9 +162,9 @@ enum signal_code step_signal_code(const struct shunt_exchange *exchange,
 	uint64_t value = line_value(exchange, step, rank);
 
 	/* Ahead of this step: only a rank that has given it up can be. */
-	if (value >> CODE_BITS != step->epoch)
+	if (line_epoch(value) != step->epoch)
 		return SIGNAL_GIVEN_UP;
-	return (enum signal_code)(value & ((1u << CODE_BITS) - 1));
+	return line_code(value);
 }
 
 /* ---- waits ------------------------------------------------------------ */
@@ -251,7 +239,7 @@ static void advance_drain(struct shunt_exchange *exchange, struct step *step)
 static void give_up_phase(struct shunt_exchange *exchange, struct step *step,
 	enum phase phase, enum signal_code code)
 {
-	if (step->sent[phase] >> CODE_BITS != step->epoch)
+	if (line_epoch(step->sent[phase]) != step->epoch)
 		step_signal(exchange, step, phase, code);
 }
 
@@ -413,7 +401,7 @@ void step_signal_landed(struct shunt_exchange *exchange, struct step *step,
 	enum signal_code code)
 {
 	if (exchange_shape(exchange)->rows_by_host &&
-		step->sent[PHASE_LANDED] >> CODE_BITS != step->epoch)
+		line_epoch(step->sent[PHASE_LANDED]) != step->epoch)
 		step_signal(exchange, step, PHASE_LANDED, code);
 }
 

@@ -71,6 +71,9 @@ static void carve_step(struct carver *carver, const struct shape *shape,
 	int64_t num_local, struct step *step)
 {
 	step->vary = carve(carver, shape->num_members, 1);
+	step->met = carve(carver,
+		shape->elastic && shape->hosts ? shape->num_members : 0,
+		sizeof(*step->met));
 	step->awaited_since =
 		carve(carver, shape->num_ranks, sizeof(*step->awaited_since));
 	step->waited_ns =

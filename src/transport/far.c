@@ -245,6 +245,18 @@ uint64_t far_image_off(const struct peer *peer)
 	return ((const struct verbs_link *)(const void *)peer)->peer_image_off;
 }
 
+bool far_cut(struct peer *peer)
+{
+	struct verbs_link *link = (void *)peer;
+	bool was_up;
+
+	far_lock(link->far);
+	was_up = link->phase == LINK_OPEN;
+	link_fail(link, "this rank has cut it");
+	far_unlock(link->far);
+	return was_up;
+}
+
 /* ---- exposing ---------------------------------------------------------- */
 
 static enum shunt_status links_reserve(struct far *far)

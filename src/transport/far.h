@@ -6,6 +6,7 @@
  *	far_open	devices, listener, hello        before the rendezvous
  *	far_connect	a peer for each far rank        behind it
  *	far_expose	windows that far peers write    before any of them does
+ *	far_cut		a peer is to write no more
  *	far_progress	completions, records, credits   in every wait loop
  *	far_arm		then a completion rings the doorbell
  *	far_close	LEAVE, bounded wait, all down
@@ -101,6 +102,16 @@ enum shunt_status far_connect(struct far *far, int32_t num_ranks,
  * this rank's control page. Puts may go anywhere in [0, CONTROL_BYTES) of it
  * but to its beat, which the far side keeps up to date. */
 uint64_t far_image_off(const struct peer *peer);
+
+/*
+ * Ends the link to a far peer, whatever it does: for a peer that may be stopped, and
+ * have more on its way here than this rank can bear. Never blocks; the peer's state is
+ * ALIVE until nothing of it can arrive any more, then DEAD (or LEFT, if it had said
+ * so). That takes a moment, half a second at most. What had arrived is still applied.
+ * The peer finds this rank DEAD. True if the link was up until now.
+ * Peers of this host have no such thing: they write to the memory themselves.
+ */
+bool far_cut(struct peer *peer);
 
 /*
  * Lets all far peers write to a range of the own segment: page-aligned, taken

@@ -4,6 +4,7 @@
 #define SUPPORT_ELASTIC_H
 
 #include "support/plain.h"
+#include "support/stand.h"
 
 #define ELASTIC_RANKS 4
 
@@ -23,5 +24,13 @@ struct shunt_exchange_config elastic_shared_config(void);
 /* plain_bring(), with a table for dispatch and combine. */
 void elastic_bring(struct plain *plain, int64_t num_tokens, const int32_t *ids,
 	const int32_t *table);
+
+/* Trials of four ranks with two experts each: an exchange by the seat's way (ways.h);
+ * a step of ranks 0 .. end - 1, with a table unless these are all; `count` of them, run
+ * whole. */
+struct shunt_exchange_config elastic_trial_config(
+	const struct seat *seat, int32_t depth);
+struct trial *elastic_prepare(struct stand *stand, int32_t end);
+void elastic_run(struct stand *stand, int32_t end, int32_t count);
 
 #endif
