@@ -15,15 +15,8 @@
 #include "reference/convert.h"
 #include "reference/quantize.h"
 #include "reference/reference.h"
+#include "support/operand.h"
 #include "support/small_job.h"
-
-static uint32_t bits_of(float value)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
 
 static void halves_come_back_from_f32_unchanged(void **state)
 {
@@ -88,14 +81,14 @@ static void int8_is_as_worked_out_by_hand(void **state)
 	int8_t q[8];
 
 	(void)state;
-	assert_int_equal(bits_of(quantize_int8_row(
+	assert_int_equal(operand_to_bits(quantize_int8_row(
 				 SHUNT_DTYPE_F32, x, NULL, 8, q, &nans, &infs)),
-		bits_of(1.0f));
+		operand_to_bits(1.0f));
 	assert_memory_equal(q, expected, 8);
 	assert_int_equal(nans, 1);
 	assert_int_equal(infs, 2);
-	assert_int_equal(bits_of(quantize_int8_row(SHUNT_DTYPE_F32, zeros, NULL,
-				 4, q, &nans, &infs)),
+	assert_int_equal(operand_to_bits(quantize_int8_row(SHUNT_DTYPE_F32,
+				 zeros, NULL, 4, q, &nans, &infs)),
 		0);
 	assert_int_equal(q[0] | q[1] | q[2] | q[3], 0);
 	assert_int_equal(nans, 2);
