@@ -245,26 +245,31 @@ static void rows_of_every_kind_and_length_have_the_reference_bits(void **state)
 			check_shape(*state, dtypes[type], shapes[i]);
 }
 
+#define NUM_PLACES 200
+
+/* A row of these values; its scale. */
+static float check_values(struct bench *bench, enum shunt_dtype dtype,
+	const float values[NUM_PLACES])
+{
+	static float x[NUM_PLACES];
+	struct row row = {.dtype = dtype, .hidden = NUM_PLACES, .x = x};
+
+	convert_store(dtype, values, NUM_PLACES, x);
+	return check_row(bench, &row);
+}
+
 /* One NaN or Inf in a long row, at each place where a vector may end. */
 static void one_special_element_is_found_wherever_it_is(void **state)
 {
-	static float x[MAX_HIDDEN];
 	struct bench *bench = *state;
-	float values[200];
+	float values[NUM_PLACES];
 
-	for (int64_t at = 0; at < 200; at++) {
+	for (int64_t at = 0; at < NUM_PLACES; at++) {
 		for (int type = 0; type < 3; type++) {
-			struct row row = {
-				.dtype = dtypes[type],
-				.hidden = 200,
-				.x = x,
-			};
-
-			for (int64_t i = 0; i < 200; i++)
+			for (int64_t i = 0; i < NUM_PLACES; i++)
 				values[i] = make(bench, KIND_PLAIN);
 			values[at] = operand_special((uint32_t)at);
-			convert_store(row.dtype, values, 200, x);
-			check_row(bench, &row);
+			check_values(bench, dtypes[type], values);
 		}
 	}
 }
@@ -272,22 +277,15 @@ static void one_special_element_is_found_wherever_it_is(void **state)
 /* The largest element alone decides, wherever it is. */
 static void the_largest_element_is_found_wherever_it_is(void **state)
 {
-	static float values[200], x[200];
+	float values[NUM_PLACES];
 
-	for (int64_t at = 0; at < 200; at++) {
-		for (int type = 0; type < 3; type++) {
-			struct row row = {
-				.dtype = dtypes[type],
-				.hidden = 200,
-				.x = x,
-			};
-
-			for (int64_t i = 0; i < 200; i++)
-				values[i] = 0.25f;
-			values[at] = at & 1 ? -254.0f : 254.0f;
-			convert_store(row.dtype, values, 200, x);
-			assert_true(check_row(*state, &row) == 2.0f);
-		}
+	for (int64_t at = 0; at < NUM_PLACES; at++) {
+		for (int64_t i = 0; i < NUM_PLACES; i++)
+			values[i] = 0.25f;
+		values[at] = at & 1 ? -254.0f : 254.0f;
+		for (int type = 0; type < 3; type++)
+			assert_true(check_values(*state, dtypes[type],
+					    values) == 2.0f);
 	}
 }
 
