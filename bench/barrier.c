@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "barrier.h"
+#include "clock.h"
 
 /* Looks at the word before a core is given away (some 10 ms: a core that has
  * slept runs its first vector instructions at a third of their speed, and that
@@ -10,14 +11,6 @@
  * cores nobody spins: who waits must not take the cores from those that work. */
 #define SPINS  200000
 #define YIELDS 2000
-
-int64_t barrier_now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 void barrier_init(struct barrier *barrier, int32_t num_ranks, bool crowded)
 {
@@ -54,7 +47,7 @@ bool barrier_wait(struct barrier *barrier)
 	if (atomic_fetch_add(&barrier->num_waiting, 1) + 1 ==
 		barrier->num_ranks) {
 		atomic_store(&barrier->num_waiting, 0);
-		atomic_store(&barrier->opened_ns, barrier_now());
+		atomic_store(&barrier->opened_ns, clock_ns());
 		atomic_store(&barrier->round, round + 1);
 	}
 	for (int attempt = 0; atomic_load(&barrier->round) == round;

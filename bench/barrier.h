@@ -30,13 +30,10 @@ void barrier_init(struct barrier *barrier, int32_t num_ranks, bool crowded);
 bool barrier_wait(struct barrier *barrier);
 
 /* The same for a measurement: all ranks are awake when it opens, and
- * *opened_ns is when (barrier_now()), one moment for every rank. */
+ * *opened_ns is when (clock_ns()), one moment for every rank. */
 bool barrier_start(struct barrier *barrier, int64_t *opened_ns);
 
 /* Ends every wait, now and later: a rank is not coming any more. */
 void barrier_break(struct barrier *barrier);
-
-/* CLOCK_MONOTONIC in ns. */
-int64_t barrier_now(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "channel.h"
+#include "clock.h"
 #include "socket.h"
 
 /* The most that a rank may keep the others waiting: it may have to work out
@@ -49,8 +50,8 @@ static void spread(struct channel *channel, const char *why)
 		int fd = channel->sockets[i];
 
 		if (fd >= 0 &&
-			socket_send(fd, &frame, sizeof(frame), socket_now()))
-			socket_send(fd, why, strlen(why), socket_now());
+			socket_send(fd, &frame, sizeof(frame), clock_ns()))
+			socket_send(fd, why, strlen(why), clock_ns());
 	}
 }
 
@@ -100,7 +101,7 @@ static bool hear_text(
 
 	if (frame->num_bytes >= sizeof(text) ||
 		!socket_receive(fd, text, frame->num_bytes, false,
-			socket_now() + PATIENCE_NS))
+			clock_ns() + PATIENCE_NS))
 		return lost(channel, rank);
 	return hear(channel, text);
 }
@@ -113,7 +114,7 @@ static bool get_frame(struct channel *channel, int32_t rank,
 	char text[128];
 
 	if (!socket_receive(fd, frame, sizeof(*frame), !channel->crowded,
-		    socket_now() + PATIENCE_NS))
+		    clock_ns() + PATIENCE_NS))
 		return lost(channel, rank);
 	if (frame->magic == FRAME_MAGIC && frame->kind == FRAME_FAILED)
 		return hear_text(channel, rank, frame);
@@ -133,7 +134,7 @@ static bool put_frame(struct channel *channel, int32_t rank,
 	int fd = channel->sockets[index_of(channel, rank)];
 
 	return socket_send(
-		       fd, &frame, sizeof(frame), socket_now() + PATIENCE_NS) ||
+		       fd, &frame, sizeof(frame), clock_ns() + PATIENCE_NS) ||
 	       lost(channel, rank);
 }
 
@@ -149,7 +150,7 @@ static int64_t error_now(const struct channel_clock *clock, int64_t now_ns)
 /* The rank answered at its `value` what it was told at asked_ns of ours. */
 static void set_clock(struct channel_clock *clock, int64_t value)
 {
-	int64_t now_ns = socket_now();
+	int64_t now_ns = clock_ns();
 	int64_t error_ns = (now_ns - clock->asked_ns) / 2;
 
 	if (clock->asked_ns == 0 ||
@@ -181,7 +182,7 @@ static void wait_until(const struct channel *channel, int64_t moment_ns)
 	while (channel->crowded &&
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL))
 		;
-	while (socket_now() < moment_ns)
+	while (clock_ns() < moment_ns)
 		;
 }
 
@@ -211,7 +212,7 @@ static int32_t take_arrivals(
 
 static bool await_all(struct channel *channel)
 {
-	int64_t begun_ns = socket_now();
+	int64_t begun_ns = clock_ns();
 	int32_t missing = channel->num_ranks - 1, came = 0;
 	struct pollfd *polls =
 		calloc((size_t)channel->num_ranks, sizeof(polls[0]));
@@ -222,7 +223,7 @@ static bool await_all(struct channel *channel)
 		polls[rank] = (struct pollfd){
 			.fd = channel->sockets[rank], .events = POLLIN};
 	while (missing > 0 && came >= 0) {
-		int64_t waited_ns = socket_now() - begun_ns;
+		int64_t waited_ns = clock_ns() - begun_ns;
 		bool spin = !channel->crowded && waited_ns < SPIN_NS;
 
 		if (waited_ns > PATIENCE_NS) {
@@ -244,12 +245,12 @@ static bool send_all_on(struct channel *channel, int64_t *start_ns)
 	int64_t start = 0;
 
 	if (start_ns)
-		start = socket_now() + lead_of(channel);
+		start = clock_ns() + lead_of(channel);
 	for (int32_t rank = 1; rank < channel->num_ranks; rank++) {
 		struct channel_clock *clock = &channel->clocks[rank];
 
 		/* A start makes the next answer wait, so it tells no time. */
-		clock->asked_ns = start ? 0 : socket_now();
+		clock->asked_ns = start ? 0 : clock_ns();
 		if (!put_frame(channel, rank, FRAME_GO,
 			    start ? start + clock->offset_ns : 0))
 			return false;
@@ -269,7 +270,7 @@ bool channel_wait(struct channel *channel, int64_t *start_ns)
 		if (!await_all(channel) || !send_all_on(channel, start_ns))
 			return false;
 	} else {
-		if (!put_frame(channel, 0, FRAME_ARRIVED, socket_now()) ||
+		if (!put_frame(channel, 0, FRAME_ARRIVED, clock_ns()) ||
 			!get_frame(channel, 0, FRAME_GO, &frame))
 			return false;
 		if (start_ns)
@@ -289,7 +290,7 @@ bool channel_send(struct channel *channel, const void *bytes, size_t num_bytes)
 		.kind = FRAME_DATA,
 		.num_bytes = num_bytes,
 	};
-	int64_t deadline_ns = socket_now() + PATIENCE_NS;
+	int64_t deadline_ns = clock_ns() + PATIENCE_NS;
 
 	if (channel->broken)
 		return false;
@@ -317,7 +318,7 @@ bool channel_receive(struct channel *channel, int32_t rank, void *bytes,
 	}
 	*got = (size_t)frame.num_bytes;
 	return socket_receive(channel->sockets[rank], bytes, *got, false,
-		       socket_now() + PATIENCE_NS) ||
+		       clock_ns() + PATIENCE_NS) ||
 	       lost(channel, rank);
 }
 

@@ -21,6 +21,7 @@
 #include <shunt/shunt.h>
 
 #include "channel.h"
+#include "clock.h"
 #include "socket.h"
 
 #define MAGIC 0x3168636e65627300u
@@ -156,7 +157,7 @@ static bool greet(struct channel *channel, const struct channel_config *config,
 {
 	struct greeting greeting = {.config = config};
 	struct welcome welcome = {.magic = MAGIC};
-	int64_t deadline_ns = socket_now() + GREETING_NS;
+	int64_t deadline_ns = clock_ns() + GREETING_NS;
 	const struct hello *hello = &greeting.hello;
 
 	greeting.challenge.magic = MAGIC;
@@ -201,13 +202,13 @@ static bool accept_all(struct channel *channel,
 	const struct channel_config *config, int listener,
 	char error[CHANNEL_ERROR])
 {
-	int64_t deadline_ns = socket_now() + config->deadline_ns;
+	int64_t deadline_ns = clock_ns() + config->deadline_ns;
 	struct pollfd wait = {.fd = listener, .events = POLLIN};
 	int32_t missing = channel->num_ranks - 1;
 	char ranks[256];
 
 	error[0] = '\0';
-	while (missing > 0 && !error[0] && socket_now() < deadline_ns) {
+	while (missing > 0 && !error[0] && clock_ns() < deadline_ns) {
 		int fd;
 
 		if (poll(&wait, 1, 100) <= 0)
@@ -300,7 +301,7 @@ static int connect_to(const struct addrinfo *address, int64_t deadline_ns)
 	int fd = socket(address->ai_family,
 		SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct pollfd wait = {.fd = fd, .events = POLLOUT};
-	int64_t left_ms = (deadline_ns - socket_now()) / 1000000;
+	int64_t left_ms = (deadline_ns - clock_ns()) / 1000000;
 	socklen_t bytes = sizeof(int);
 	int error = 0;
 
@@ -325,12 +326,12 @@ static bool go_to_rank_0(struct channel *channel,
 	char error[CHANNEL_ERROR])
 {
 	static const struct timespec retry = {.tv_nsec = RETRY_NS};
-	int64_t deadline_ns = socket_now() + config->deadline_ns;
+	int64_t deadline_ns = clock_ns() + config->deadline_ns;
 	const struct addrinfo *at = list;
 	int cause = 0;
 
 	error[0] = '\0';
-	while (!error[0] && socket_now() < deadline_ns) {
+	while (!error[0] && clock_ns() < deadline_ns) {
 		int fd = connect_to(at, deadline_ns);
 
 		if (fd < 0)

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "child.h"
+#include "clock.h"
 #include "command.h"
 #include "job.h"
 #include "rendezvous.h"
@@ -50,14 +50,6 @@ struct job {
 	struct pollfd *polls; /* signals, stdin, then the streams */
 	int stdin_pipe; /* to rank 0 while our stdin is a terminal, else -1 */
 };
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* ---- the keeper ------------------------------------------------------- */
 
@@ -261,7 +253,7 @@ static void note_failure(struct job *job, int32_t rank, int status)
 		return;
 	job->status = status;
 	job->stage = STAGE_TERM;
-	job->stage_time = now() + job->config->grace;
+	job->stage_time = clock_seconds() + job->config->grace;
 	if (status > 128)
 		fprintf(stderr, "shunt run: rank %d ended by signal %d (%s)\n",
 			rank, status - 128, strsignal(status - 128));
@@ -321,14 +313,14 @@ static void handle_signal(struct job *job)
 static void escalate(struct job *job)
 {
 	if (job->stage == STAGE_NONE || job->stage == STAGE_DONE ||
-		now() < job->stage_time)
+		clock_seconds() < job->stage_time)
 		return;
 	fprintf(stderr, "shunt run: ending %d remaining rank%s with %s\n",
 		job->num_alive, job->num_alive == 1 ? "" : "s",
 		job->stage == STAGE_TERM ? "SIGTERM" : "SIGKILL");
 	signal_ranks(job, job->stage == STAGE_TERM ? SIGTERM : SIGKILL);
 	job->stage++;
-	job->stage_time = now() + KILL_DELAY;
+	job->stage_time = clock_seconds() + KILL_DELAY;
 }
 
 static int poll_timeout(const struct job *job)
@@ -338,7 +330,7 @@ static int poll_timeout(const struct job *job)
 	/* Now and then look whether the terminal has become ours. */
 	if (job->stage == STAGE_NONE || job->stage == STAGE_DONE)
 		return job->stdin_pipe < 0 ? -1 : 1000;
-	rest = (job->stage_time - now()) * 1000;
+	rest = (job->stage_time - clock_seconds()) * 1000;
 	return rest < 0 ? 0 : rest > 1000 ? 1000 : (int)rest + 1;
 }
 

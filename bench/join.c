@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "clock.h"
 #include "rank.h"
 #include "setup.h"
 
@@ -44,7 +45,7 @@ static bool make_world(struct rank *self)
 	if (!barrier_start(self->bench->barrier, &started))
 		return false;
 	status = shunt_world_create(&config, &self->world);
-	self->page->world_ns = barrier_now() - started;
+	self->page->world_ns = clock_ns() - started;
 	return !status || rank_fail_call(self, "shunt_world_create", status);
 }
 
@@ -108,7 +109,7 @@ static bool create_exchange(struct rank *self,
 		return false;
 	status = shunt_exchange_create(
 		self->world, self->ep_group, config, &self->exchange);
-	*bench_creation(bench, n, self->member) = barrier_now() - started;
+	*bench_creation(bench, n, self->member) = clock_ns() - started;
 	return !status || rank_fail_call(self, "shunt_exchange_create", status);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "clock.h"
 #include "launch.h"
 
 #define TICK_NS 100000000
@@ -21,14 +22,6 @@ struct rank_thread {
 	int status;
 	bool ended;
 };
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* ---- threads ---------------------------------------------------------- */
 
@@ -148,7 +141,7 @@ static void note_end(struct processes *processes, int32_t rank, int status)
 	if (status == 0)
 		return;
 	if (!processes->failed)
-		processes->kill_time = now() + launch->grace;
+		processes->kill_time = clock_seconds() + launch->grace;
 	processes->failed = true;
 	/* Those that we killed have not failed. */
 	if (!processes->killed)
@@ -176,7 +169,7 @@ static void watch_processes(struct processes *processes, const sigset_t *child)
 		if (processes->num_running == 0)
 			return;
 		if (processes->failed && !processes->killed &&
-			now() >= processes->kill_time) {
+			clock_seconds() >= processes->kill_time) {
 			kill_all(processes);
 			processes->killed = true;
 		}

@@ -2,10 +2,8 @@
  * its own. */
 #include <argp.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
 #include "model.h"
 #include "options_table.h"
 
@@ -154,9 +152,9 @@ const struct option_row *model_parameter(size_t *next)
 
 /* ---- together --------------------------------------------------------- */
 
-static void settle_cores(struct argp_state *state)
+static void settle_cores(
+	struct argp_state *state, struct model_options *options)
 {
-	struct model_options *options = state->input;
 	char error[MODEL_ERROR];
 
 	if (options->bench.num_ranks % options->num_hosts)
@@ -206,9 +204,9 @@ static void list_missing(
 	}
 }
 
-static void settle_constants(struct argp_state *state)
+static void settle_constants(
+	struct argp_state *state, struct model_options *options)
 {
-	struct model_options *options = state->input;
 	struct model_constants *constants = &options->constants;
 	char list[256];
 
@@ -233,61 +231,21 @@ static void settle_constants(struct argp_state *state)
 
 /* ---- the whole -------------------------------------------------------- */
 
-#define KEY_FIRST 256
-
-static int key_of(size_t i)
+static void settle(struct argp_state *state, void *fields)
 {
-	const struct option_row *row = row_at(i);
-
-	return row->key ? row->key : KEY_FIRST + (int)i;
-}
-
-static error_t parse_option(int key, char *value, struct argp_state *state)
-{
-	struct model_options *options = state->input;
+	struct model_options *options = fields;
 	char error[ROUTING_ERROR];
 
-	switch (key) {
-	case ARGP_KEY_ARG:
-		argp_error(state, "'%s': takes options only", value);
-		return 0;
-	case ARGP_KEY_END:
-		if (!options_settle(&options->bench, error))
-			argp_error(state, "%s", error);
-		settle_cores(state);
-		settle_constants(state);
-		return 0;
-	default:
-		for (size_t i = 0; row_at(i); i++)
-			if (key_of(i) == key) {
-				option_parse(state, row_at(i), value);
-				return 0;
-			}
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (!options_settle(&options->bench, error))
+		argp_error(state, "%s", error);
+	settle_cores(state, options);
+	settle_constants(state, options);
 }
-
-#define MOST_ROWS \
-	(NUM_BENCH_NAMES + sizeof(model_rows) / sizeof(model_rows[0]) + 3)
 
 void model_options_init(struct model_options *options, int argc, char **argv)
 {
-	static struct argp_option table[MOST_ROWS];
-	struct argp argp = {table, parse_option, NULL, text, NULL, NULL, NULL};
-	int group = 0;
+	static const struct option_line line = {row_at, settle, text};
 
-	for (size_t i = 0; row_at(i); i++) {
-		const struct option_row *row = row_at(i);
-		bool heading = row->kind == OPTION_GROUP;
-
-		table[i] = (struct argp_option){
-			.name = row->name,
-			.key = heading ? 0 : key_of(i),
-			.arg = row->argument,
-			.doc = row->help,
-			.group = heading ? ++group : 0,
-		};
-	}
 	*options = (struct model_options){
 		.bench = options_defaults,
 		.num_hosts = 1,
@@ -297,6 +255,5 @@ void model_options_init(struct model_options *options, int argc, char **argv)
 	for (size_t i = 0; i < model_num_rows; i++)
 		if (is_constant(&model_rows[i]))
 			set_constant(options, &model_rows[i], -1);
-	argp_err_exit_status = COMMAND_USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, options);
+	option_read_line(&line, argc, argv, options);
 }

@@ -1,7 +1,7 @@
 /*
  * The options of `shunt bench`, checked. options_table.c lists them all;
- * options_values.c has the names of values, options_rules.c what goes
- * together.
+ * options_read.c reads a command line by such a list, options_values.c has the
+ * names of values, options_rules.c what goes together.
  */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H

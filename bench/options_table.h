@@ -65,11 +65,20 @@ extern const struct option_row options_rows[];
 extern const size_t options_num_rows;
 extern const struct options options_defaults;
 
-/* Sets the row's field of state->input, or ends the process as argp_error()
- * does. */
+/* A command line that is made of such rows. */
 struct argp_state;
-void option_parse(
-	struct argp_state *state, const struct option_row *row, char *value);
+struct option_line {
+	const struct option_row *(*row_at)(size_t i); /* NULL behind the last */
+	/* Called once all is read; what does not go together it tells by
+	 * argp_error(), which ends the process. */
+	void (*settle)(struct argp_state *state, void *fields);
+	const char *text; /* --help's, as argp's `doc` */
+};
+
+/* Sets the rows' fields of what is at `fields`, or ends the process as
+ * options_init() does. */
+void option_read_line(
+	const struct option_line *line, int argc, char **argv, void *fields);
 
 /* True if the field is as it is without any option. */
 bool option_is_default(

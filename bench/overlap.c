@@ -1,6 +1,7 @@
 /* An accelerator that works meanwhile; see overlap.h. */
 #include <sched.h>
 
+#include "clock.h"
 #include "overlap.h"
 
 int64_t overlap_span(const struct bench *bench, enum bench_phase phase)
@@ -21,7 +22,7 @@ static enum shunt_status work_until(const struct rank *self, int64_t until)
 {
 	enum shunt_status status = SHUNT_OK;
 
-	while (!status && barrier_now() < until) {
+	while (!status && clock_ns() < until) {
 		status = shunt_exchange_progress(self->exchange, NULL);
 		if (!self->bench->pinned)
 			sched_yield();
@@ -35,7 +36,7 @@ int64_t overlap_open(
 	int64_t span = overlap_span(self->bench, phase);
 
 	if (self->series == BENCH_REAL && self->bench->options.expert_us > 0)
-		while (barrier_now() < opened_ns + span)
+		while (clock_ns() < opened_ns + span)
 			if (!self->bench->pinned)
 				sched_yield();
 	if (self->series == BENCH_OVERLAP || self->bench->options.expert_us > 0)

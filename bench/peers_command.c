@@ -19,10 +19,10 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "child.h"
+#include "clock.h"
 #include "command.h"
 #include "peers.h"
 
@@ -35,14 +35,6 @@
 struct pipes {
 	int control[2], output[2], errors[2];
 };
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* ---- the keeper ------------------------------------------------------- */
 
@@ -109,7 +101,7 @@ static int keep(pid_t program, int control, int signals)
 	int status = 128 + SIGKILL;
 
 	while (reap(program, &status)) {
-		int left = end > 0 ? (int)((end - now()) * 1000) : -1;
+		int left = end > 0 ? (int)((end - clock_seconds()) * 1000) : -1;
 
 		if (end > 0 && left <= 0) {
 			kill_all(program, &status);
@@ -119,7 +111,7 @@ static int keep(pid_t program, int control, int signals)
 		drain(signals);
 		if (polls[0].revents && end == 0) {
 			kill(program, SIGTERM);
-			end = now() + CLEAR_UP_MS / 1000.0;
+			end = clock_seconds() + CLEAR_UP_MS / 1000.0;
 			polls[0].fd = -1;
 		}
 	}
@@ -220,7 +212,7 @@ static int watch(
 		{.fd = pipes->output[0], .events = POLLIN},
 		{.fd = pipes->errors[0], .events = POLLIN},
 	};
-	double deadline = now() + command->seconds;
+	double deadline = clock_seconds() + command->seconds;
 	int status;
 
 	while (waitpid(keeper, &status, WNOHANG) == 0) {
@@ -229,7 +221,7 @@ static int watch(
 		poll(polls, 2, silent ? END_TICK_MS : TICK_MS);
 		take_all(command, polls);
 		command->tick(command->context);
-		if (command->timed_out || now() < deadline)
+		if (command->timed_out || clock_seconds() < deadline)
 			continue;
 		command->timed_out = true;
 		close(pipes->control[1]);

@@ -1,6 +1,7 @@
 /* What one signal costs here. */
 #include <sched.h>
 
+#include "clock.h"
 #include "pingpong.h"
 
 /* Looks at the counter before a core is given away. */
@@ -83,13 +84,13 @@ bool signal_play(
 	int64_t last = (round + 1) * signal->num_samples / num_rounds;
 
 	for (int64_t i = first; i < last; i++) {
-		int64_t started = barrier_now();
+		int64_t started = clock_ns();
 
 		if (!play_sample(
 			    signal, end, (uint64_t)(i * signal->num_trips)))
 			return false;
 		if (end == 0)
-			signal->trips_ns[i] = barrier_now() - started;
+			signal->trips_ns[i] = clock_ns() - started;
 	}
 	return true;
 }

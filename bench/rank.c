@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "command.h"
 #include "overlap.h"
 #include "rank.h"
@@ -158,7 +159,7 @@ static void clear_up(struct rank *self)
 void rank_note_time(const struct rank *self, int series, enum bench_phase phase,
 	int64_t iteration, int64_t started_ns)
 {
-	int64_t elapsed = barrier_now() - started_ns;
+	int64_t elapsed = clock_ns() - started_ns;
 
 	if (iteration >= 0)
 		*bench_time(self->bench, series, phase, iteration,

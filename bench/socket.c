@@ -5,8 +5,8 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 
+#include "clock.h"
 #include "socket.h"
 
 /* How long to look before sleeping: a core that has slept is slow at first. */
@@ -16,14 +16,6 @@
 #define ASK_SECONDS     5
 #define ASK_TIMES       3
 #define GIVE_UP_SECONDS 25
-
-int64_t socket_now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 bool socket_set_up(int fd)
 {
@@ -49,7 +41,7 @@ bool socket_set_up(int fd)
 static bool sleep_for(int fd, short events, int64_t deadline_ns)
 {
 	struct pollfd wait = {.fd = fd, .events = events};
-	int64_t left = deadline_ns - socket_now();
+	int64_t left = deadline_ns - clock_ns();
 	int most = left < 1000000000 ? (int)(left / 1000000) + 1 : 1000;
 
 	if (left > 0 && (poll(&wait, 1, most) >= 0 || errno == EINTR))
@@ -86,7 +78,7 @@ bool socket_send(
 bool socket_receive(
 	int fd, void *bytes, size_t num_bytes, bool spin, int64_t deadline_ns)
 {
-	int64_t spin_ns = spin ? socket_now() + SPIN_NS : 0;
+	int64_t spin_ns = spin ? clock_ns() + SPIN_NS : 0;
 	char *to = bytes;
 
 	while (num_bytes > 0) {
@@ -98,7 +90,7 @@ bool socket_receive(
 		}
 		if (got < 0 && !is_passing())
 			return false;
-		if (got < 0 && socket_now() >= spin_ns &&
+		if (got < 0 && clock_ns() >= spin_ns &&
 			!sleep_for(fd, POLLIN, deadline_ns))
 			return false;
 		if (got > 0) {

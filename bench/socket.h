@@ -6,14 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* CLOCK_MONOTONIC in ns. */
-int64_t socket_now(void);
-
 /* No delay, and an end within half a minute if the other host is gone. The
  * socket blocks no call. False with errno set. */
 bool socket_set_up(int fd);
 
-/* All of the bytes, until deadline_ns of socket_now(). With `spin` looks for
+/* All of the bytes, until deadline_ns of clock_ns(). With `spin` looks for
  * some milliseconds before it sleeps. False with errno set: ETIMEDOUT, or
  * ECONNRESET also where the other side has closed. */
 bool socket_send(

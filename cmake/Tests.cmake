@@ -19,14 +19,18 @@ target_link_libraries(shunt_test_support PUBLIC
 target_include_directories(shunt_test_support PUBLIC
 	${PROJECT_SOURCE_DIR}/tests)
 
-file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
-foreach(source IN LISTS sources)
-	get_filename_component(name ${source} NAME_WE)
+function(shunt_add_test_program name source)
 	add_executable(${name} ${source} $<TARGET_OBJECTS:shunt_reference>)
 	set_target_properties(${name} PROPERTIES
 		RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 	target_link_libraries(${name} PRIVATE
 		shunt_test_support shunt_internal)
+endfunction()
+
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
+foreach(source IN LISTS sources)
+	get_filename_component(name ${source} NAME_WE)
+	shunt_add_test_program(${name} ${source})
 	string(REGEX REPLACE "^test_" "" short ${name})
 	shunt_add_test(${short} unit ${name})
 endforeach()
@@ -49,11 +53,7 @@ endforeach()
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/vm/*.c)
 foreach(source IN LISTS sources)
 	get_filename_component(name ${source} NAME_WE)
-	add_executable(${name} ${source} $<TARGET_OBJECTS:shunt_reference>)
-	set_target_properties(${name} PROPERTIES
-		RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-	target_link_libraries(${name} PRIVATE
-		shunt_test_support shunt_internal)
+	shunt_add_test_program(${name} ${source})
 endforeach()
 
 find_program(BASH bash REQUIRED)

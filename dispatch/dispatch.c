@@ -356,8 +356,6 @@ enum shunt_status shunt_dispatch_start(struct shunt_exchange *exchange,
 	struct step *step;
 	enum shunt_status status;
 
-	if (!exchange)
-		return error_set(SHUNT_NULL_ARGUMENT, "exchange is NULL");
 	status = exchange_enter(exchange);
 	if (status != SHUNT_OK)
 		return status;
@@ -409,8 +407,6 @@ enum shunt_status shunt_dispatch(struct shunt_exchange *exchange,
 	struct step *step;
 	enum shunt_status status;
 
-	if (!exchange)
-		return error_set(SHUNT_NULL_ARGUMENT, "exchange is NULL");
 	status = exchange_enter(exchange);
 	if (status != SHUNT_OK)
 		return status;

@@ -29,25 +29,6 @@ static const int32_t nobody[] = {-1};
 static const int32_t only_one[] = {1, -1};
 static const int32_t only_two[] = {2, -1};
 
-static void prepare_all(int32_t num_ranks, int64_t span_ns)
-{
-	uint16_t port = meet_free_port();
-
-	for (int32_t rank = 0; rank < num_ranks; rank++)
-		meet_prepare_tcp(&calls[rank], port, rank, num_ranks, span_ns);
-}
-
-static void set_address(int32_t num_ranks, const char *address)
-{
-	for (int32_t rank = 0; rank < num_ranks; rank++)
-		strcpy(calls[rank].bootstrap.address, address);
-}
-
-static void sleep_ns(int64_t span_ns)
-{
-	net_sleep(clock_deadline(span_ns));
-}
-
 /* ---- meeting ----------------------------------------------------------- */
 
 static void all_ranks_get_all_blobs_and_one_secret(void **state)
@@ -55,7 +36,7 @@ static void all_ranks_get_all_blobs_and_one_secret(void **state)
 	(void)state;
 	for (int32_t num_ranks = 1; num_ranks <= MEET_MAX_RANKS;
 		num_ranks *= 2) {
-		prepare_all(num_ranks, MEET_LONG_NS);
+		meet_prepare_all(calls, num_ranks, MEET_LONG_NS);
 		meet_run_all(calls, num_ranks);
 		meet_check(calls, num_ranks);
 	}
@@ -66,7 +47,7 @@ static void each_meeting_has_a_secret_of_its_own(void **state)
 	uint8_t secret[BOOTSTRAP_SECRET_BYTES];
 
 	(void)state;
-	prepare_all(2, MEET_LONG_NS);
+	meet_prepare_all(calls, 2, MEET_LONG_NS);
 	meet_run_all(calls, 2);
 	memcpy(secret, calls[0].secret, sizeof(secret));
 	meet_run_all(calls, 2);
@@ -77,7 +58,7 @@ static void each_meeting_has_a_secret_of_its_own(void **state)
 static void one_port_serves_meeting_after_meeting(void **state)
 {
 	(void)state;
-	prepare_all(4, MEET_LONG_NS);
+	meet_prepare_all(calls, 4, MEET_LONG_NS);
 	for (int round = 0; round < 100; round++) {
 		meet_run_all(calls, 4);
 		meet_check(calls, 4);
@@ -87,20 +68,18 @@ static void one_port_serves_meeting_after_meeting(void **state)
 static void ranks_may_start_before_the_root(void **state)
 {
 	(void)state;
-	prepare_all(4, MEET_LONG_NS);
+	meet_prepare_all(calls, 4, MEET_LONG_NS);
 	for (int32_t rank = 3; rank > 0; rank--)
 		meet_start(&calls[rank]);
-	sleep_ns(MEET_SHORT_NS);
+	meet_sleep(MEET_SHORT_NS);
 	meet_start(&calls[0]);
-	for (int32_t rank = 0; rank < 4; rank++)
-		meet_finish(&calls[rank]);
-	meet_check(calls, 4);
+	meet_finish_all(calls, 4);
 }
 
 static void loopback_needs_no_key(void **state)
 {
 	(void)state;
-	prepare_all(3, MEET_LONG_NS);
+	meet_prepare_all(calls, 3, MEET_LONG_NS);
 	for (int32_t rank = 0; rank < 3; rank++)
 		calls[rank].bootstrap.key[0] = '\0';
 	meet_run_all(calls, 3);
@@ -110,8 +89,8 @@ static void loopback_needs_no_key(void **state)
 static void ranks_meet_by_name(void **state)
 {
 	(void)state;
-	prepare_all(3, MEET_LONG_NS);
-	set_address(3, "localhost");
+	meet_prepare_all(calls, 3, MEET_LONG_NS);
+	meet_set_address(calls, 3, "localhost");
 	meet_run_all(calls, 3);
 	meet_check(calls, 3);
 }
@@ -122,13 +101,13 @@ static void ranks_meet_by_ipv6(void **state)
 	int fd;
 
 	(void)state;
-	prepare_all(3, MEET_LONG_NS);
+	meet_prepare_all(calls, 3, MEET_LONG_NS);
 	assert_null(net_resolve("::1", calls[0].bootstrap.port, &loopback));
 	fd = net_listen(&loopback.list[0]);
 	if (fd < 0)
 		skip(); /* a machine without IPv6 */
 	close(fd);
-	set_address(3, "::1");
+	meet_set_address(calls, 3, "::1");
 	meet_run_all(calls, 3);
 	meet_check(calls, 3);
 }
@@ -141,7 +120,7 @@ static void processes_meet(void **state)
 
 	(void)state;
 	assert_ptr_not_equal(shared, MAP_FAILED);
-	prepare_all(num_ranks, MEET_LONG_NS);
+	meet_prepare_all(calls, num_ranks, MEET_LONG_NS);
 	memcpy(shared, calls, sizeof(calls));
 	for (int32_t rank = num_ranks - 1; rank >= 0; rank--) {
 		if (fork() == 0) {
@@ -157,30 +136,24 @@ static void processes_meet(void **state)
 
 /* ---- disagreement ------------------------------------------------------ */
 
-static void check_all(int32_t num_ranks, enum shunt_status status,
-	const int32_t *ranks, const char *words)
-{
-	for (int32_t rank = 0; rank < num_ranks; rank++)
-		meet_check_error(&calls[rank], status, ranks, words);
-}
-
 static void another_version_is_named_on_every_rank(void **state)
 {
 	(void)state;
-	prepare_all(4, MEET_LONG_NS);
+	meet_prepare_all(calls, 4, MEET_LONG_NS);
 	calls[2].version.minor += 7;
 	meet_run_all(calls, 4);
-	check_all(4, SHUNT_VERSION, only_two, "rank 2 is 0.8");
+	meet_check_errors(calls, 4, SHUNT_VERSION, only_two, "rank 2 is 0.8");
 }
 
 static void another_protocol_is_a_version_too(void **state)
 {
 	(void)state;
-	prepare_all(3, MEET_LONG_NS);
+	meet_prepare_all(calls, 3, MEET_LONG_NS);
 	calls[2].version.protocol = 900;
 	calls[2].version.major = 5;
 	meet_run_all(calls, 3);
-	check_all(3, SHUNT_VERSION, only_two, "rank 2 is 5.1 (protocol 900");
+	meet_check_errors(calls, 3, SHUNT_VERSION, only_two,
+		"rank 2 is 5.1 (protocol 900");
 }
 
 static void a_root_of_another_version_is_the_odd_one_for_all(void **state)
@@ -188,29 +161,31 @@ static void a_root_of_another_version_is_the_odd_one_for_all(void **state)
 	static const int32_t others[] = {1, 2, -1};
 
 	(void)state;
-	prepare_all(3, MEET_LONG_NS);
+	meet_prepare_all(calls, 3, MEET_LONG_NS);
 	calls[0].version.minor = 99;
 	meet_run_all(calls, 3);
-	check_all(3, SHUNT_VERSION, others, "rank 0 is 0.99");
+	meet_check_errors(calls, 3, SHUNT_VERSION, others, "rank 0 is 0.99");
 }
 
 static void another_blob_size_is_a_version_too(void **state)
 {
 	(void)state;
-	prepare_all(3, MEET_LONG_NS);
+	meet_prepare_all(calls, 3, MEET_LONG_NS);
 	calls[2].blob_bytes = 9;
 	meet_run_all(calls, 3);
-	check_all(3, SHUNT_VERSION, only_two, "hello of 24 bytes");
+	meet_check_errors(
+		calls, 3, SHUNT_VERSION, only_two, "hello of 24 bytes");
 }
 
 static void another_size_is_a_mismatch_on_every_rank(void **state)
 {
 	(void)state;
-	prepare_all(4, MEET_LONG_NS);
+	meet_prepare_all(calls, 4, MEET_LONG_NS);
 	for (int32_t rank = 0; rank < 4; rank++)
 		calls[rank].bootstrap.num_ranks = rank == 2 ? 3 : 4;
 	meet_run_all(calls, 4);
-	check_all(4, SHUNT_MISMATCH, only_two, "rank 0 has 4, rank 2 has 3");
+	meet_check_errors(calls, 4, SHUNT_MISMATCH, only_two,
+		"rank 0 has 4, rank 2 has 3");
 }
 
 static void ranks_beyond_the_roots_size_learn_of_it_too(void **state)
@@ -218,28 +193,29 @@ static void ranks_beyond_the_roots_size_learn_of_it_too(void **state)
 	static const int32_t others[] = {1, 2, 3, -1};
 
 	(void)state;
-	prepare_all(4, MEET_LONG_NS);
+	meet_prepare_all(calls, 4, MEET_LONG_NS);
 	calls[0].bootstrap.num_ranks = 2;
 	meet_run_all(calls, 4);
-	check_all(4, SHUNT_MISMATCH, others, "rank 0 has 2");
+	meet_check_errors(calls, 4, SHUNT_MISMATCH, others, "rank 0 has 2");
 }
 
 static void a_mismatch_does_not_wait_for_ranks_that_never_come(void **state)
 {
 	(void)state;
-	prepare_all(3, MEET_LONG_NS);
+	meet_prepare_all(calls, 3, MEET_LONG_NS);
 	calls[2].bootstrap.num_ranks = 9;
 	meet_run_all(calls, 3);
-	check_all(3, SHUNT_MISMATCH, only_two, "rank 2 has 9");
+	meet_check_errors(calls, 3, SHUNT_MISMATCH, only_two, "rank 2 has 9");
 }
 
 static void a_rank_that_comes_twice_is_a_mismatch_on_every_rank(void **state)
 {
 	(void)state;
-	prepare_all(4, MEET_LONG_NS);
+	meet_prepare_all(calls, 4, MEET_LONG_NS);
 	calls[3].bootstrap.rank = 1;
 	meet_run_all(calls, 4);
-	check_all(4, SHUNT_MISMATCH, only_one, "rank 1 came more than once");
+	meet_check_errors(calls, 4, SHUNT_MISMATCH, only_one,
+		"rank 1 came more than once");
 }
 
 /* ---- addresses --------------------------------------------------------- */
@@ -251,20 +227,20 @@ static void off_loopback_a_key_is_demanded(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(addresses) / sizeof(char *); i++) {
-		prepare_all(2, MEET_LONG_NS);
-		set_address(2, addresses[i]);
+		meet_prepare_all(calls, 2, MEET_LONG_NS);
+		meet_set_address(calls, 2, addresses[i]);
 		calls[0].bootstrap.key[0] = '\0';
 		calls[1].bootstrap.key[0] = '\0';
 		meet_run_all(calls, 2);
-		check_all(2, SHUNT_INVALID, nobody, "SHUNT_KEY");
+		meet_check_errors(calls, 2, SHUNT_INVALID, nobody, "SHUNT_KEY");
 	}
 }
 
 static void a_root_elsewhere_than_its_address_is_told(void **state)
 {
 	(void)state;
-	prepare_all(2, MEET_LONG_NS);
-	set_address(2, FAR);
+	meet_prepare_all(calls, 2, MEET_LONG_NS);
+	meet_set_address(calls, 2, FAR);
 	meet_run(&calls[0]);
 	meet_check_error(&calls[0], SHUNT_SYSTEM, nobody, "must run on");
 }
@@ -276,7 +252,7 @@ static void a_port_in_use_is_told(void **state)
 	int fd;
 
 	(void)state;
-	prepare_all(2, MEET_LONG_NS);
+	meet_prepare_all(calls, 2, MEET_LONG_NS);
 	assert_null(net_resolve(
 		meet_address(), calls[0].bootstrap.port, &addresses));
 	fd = net_listen(&addresses.list[0]);
@@ -302,14 +278,14 @@ static void await_root(const struct meet_call *call)
 	int fd;
 
 	while ((fd = connect_at(call, call->bootstrap.address)) < 0)
-		sleep_ns(MEET_MS);
+		meet_sleep(MEET_MS);
 	close(fd);
 }
 
 static void the_root_listens_at_its_address_alone(void **state)
 {
 	(void)state;
-	prepare_all(2, MEET_LONG_NS);
+	meet_prepare_all(calls, 2, MEET_LONG_NS);
 	meet_start(&calls[0]);
 	await_root(&calls[0]);
 	assert_int_equal(connect_at(&calls[0], "127.0.0.1"), -1);
@@ -325,11 +301,11 @@ static void sockets_are_closed_on_exec(void **state)
 	int num_sockets = 0;
 
 	(void)state;
-	prepare_all(3, MEET_LONG_NS);
+	meet_prepare_all(calls, 3, MEET_LONG_NS);
 	meet_start(&calls[0]);
 	meet_start(&calls[1]);
 	await_root(&calls[0]);
-	sleep_ns(MEET_SHORT_NS);
+	meet_sleep(MEET_SHORT_NS);
 	for (int fd = 3; fd < 64; fd++) {
 		int type;
 		socklen_t bytes = sizeof(type);
@@ -393,14 +369,14 @@ static void check_child(pid_t child)
 static void a_limit_too_low_for_the_root_is_told_at_once(void **state)
 {
 	(void)state;
-	prepare_all(MEET_MAX_RANKS, MEET_LONG_NS);
+	meet_prepare_all(calls, MEET_MAX_RANKS, MEET_LONG_NS);
 	check_child(fork_with_few_descriptors(0, 20));
 }
 
 static void a_rank_without_descriptors_is_told(void **state)
 {
 	(void)state;
-	prepare_all(2, MEET_LONG_NS);
+	meet_prepare_all(calls, 2, MEET_LONG_NS);
 	check_child(fork_with_few_descriptors(1, 0));
 }
 
@@ -410,7 +386,7 @@ static void a_root_that_runs_out_of_descriptors_tells_who_is_there(void **state)
 	pid_t child;
 
 	(void)state;
-	prepare_all(8, 4 * HALF_SEC);
+	meet_prepare_all(calls, 8, 4 * HALF_SEC);
 	child = fork_with_few_descriptors(0, 3); /* itself and two ranks */
 	for (int32_t rank = 1; rank < 8; rank++)
 		meet_start(&calls[rank]);
@@ -424,53 +400,37 @@ static void a_root_that_runs_out_of_descriptors_tells_who_is_there(void **state)
 	check_child(child);
 }
 
-static int count_descriptors(void **state)
-{
-	static int before;
-
-	before = leftovers_descriptors();
-	*state = &before;
-	return 0;
-}
-
-static int check_descriptors(void **state)
-{
-	const int *before = *state;
-
-	return leftovers_descriptors() == *before ? 0 : -1;
-}
-
-#define TEST(name)                       \
-	cmocka_unit_test_setup_teardown( \
-		name, count_descriptors, check_descriptors)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(all_ranks_get_all_blobs_and_one_secret),
-		TEST(each_meeting_has_a_secret_of_its_own),
-		TEST(one_port_serves_meeting_after_meeting),
-		TEST(ranks_may_start_before_the_root),
-		TEST(loopback_needs_no_key),
-		TEST(ranks_meet_by_name),
-		TEST(ranks_meet_by_ipv6),
-		TEST(processes_meet),
-		TEST(another_version_is_named_on_every_rank),
-		TEST(another_protocol_is_a_version_too),
-		TEST(a_root_of_another_version_is_the_odd_one_for_all),
-		TEST(another_blob_size_is_a_version_too),
-		TEST(another_size_is_a_mismatch_on_every_rank),
-		TEST(ranks_beyond_the_roots_size_learn_of_it_too),
-		TEST(a_mismatch_does_not_wait_for_ranks_that_never_come),
-		TEST(a_rank_that_comes_twice_is_a_mismatch_on_every_rank),
-		TEST(off_loopback_a_key_is_demanded),
-		TEST(a_root_elsewhere_than_its_address_is_told),
-		TEST(a_port_in_use_is_told),
-		TEST(the_root_listens_at_its_address_alone),
-		TEST(sockets_are_closed_on_exec),
-		TEST(a_limit_too_low_for_the_root_is_told_at_once),
-		TEST(a_rank_without_descriptors_is_told),
-		TEST(a_root_that_runs_out_of_descriptors_tells_who_is_there),
+		LEFTOVERS_TEST(all_ranks_get_all_blobs_and_one_secret),
+		LEFTOVERS_TEST(each_meeting_has_a_secret_of_its_own),
+		LEFTOVERS_TEST(one_port_serves_meeting_after_meeting),
+		LEFTOVERS_TEST(ranks_may_start_before_the_root),
+		LEFTOVERS_TEST(loopback_needs_no_key),
+		LEFTOVERS_TEST(ranks_meet_by_name),
+		LEFTOVERS_TEST(ranks_meet_by_ipv6),
+		LEFTOVERS_TEST(processes_meet),
+		LEFTOVERS_TEST(another_version_is_named_on_every_rank),
+		LEFTOVERS_TEST(another_protocol_is_a_version_too),
+		LEFTOVERS_TEST(
+			a_root_of_another_version_is_the_odd_one_for_all),
+		LEFTOVERS_TEST(another_blob_size_is_a_version_too),
+		LEFTOVERS_TEST(another_size_is_a_mismatch_on_every_rank),
+		LEFTOVERS_TEST(ranks_beyond_the_roots_size_learn_of_it_too),
+		LEFTOVERS_TEST(
+			a_mismatch_does_not_wait_for_ranks_that_never_come),
+		LEFTOVERS_TEST(
+			a_rank_that_comes_twice_is_a_mismatch_on_every_rank),
+		LEFTOVERS_TEST(off_loopback_a_key_is_demanded),
+		LEFTOVERS_TEST(a_root_elsewhere_than_its_address_is_told),
+		LEFTOVERS_TEST(a_port_in_use_is_told),
+		LEFTOVERS_TEST(the_root_listens_at_its_address_alone),
+		LEFTOVERS_TEST(sockets_are_closed_on_exec),
+		LEFTOVERS_TEST(a_limit_too_low_for_the_root_is_told_at_once),
+		LEFTOVERS_TEST(a_rank_without_descriptors_is_told),
+		LEFTOVERS_TEST(
+			a_root_that_runs_out_of_descriptors_tells_who_is_there),
 	};
 
 	return cmocka_run_group_tests_name("bootstrap", tests, NULL, NULL);

@@ -21,15 +21,6 @@ static struct meet_call calls[MEET_MAX_RANKS];
 static int strangers[MAX_STRANGERS];
 static const int32_t only_root[] = {0, -1};
 
-static void prepare_all(int32_t num_ranks)
-{
-	uint16_t port = meet_free_port();
-
-	for (int32_t rank = 0; rank < num_ranks; rank++)
-		meet_prepare_tcp(
-			&calls[rank], port, rank, num_ranks, MEET_LONG_NS);
-}
-
 static void find_door(struct net_addresses *addresses)
 {
 	assert_null(net_resolve(
@@ -62,9 +53,7 @@ static void meet_among_strangers(int32_t num_ranks)
 {
 	for (int32_t rank = 1; rank < num_ranks; rank++)
 		meet_start(&calls[rank]);
-	for (int32_t rank = 0; rank < num_ranks; rank++)
-		meet_finish(&calls[rank]);
-	meet_check(calls, num_ranks);
+	meet_finish_all(calls, num_ranks);
 }
 
 /* ---- strangers --------------------------------------------------------- */
@@ -122,7 +111,7 @@ static void strangers_of_every_kind_are_ignored(void **state)
 	int num_kinds = (int)(sizeof(kinds) / sizeof(kinds[0]));
 
 	(void)state;
-	prepare_all(4);
+	meet_prepare_all(calls, 4, MEET_LONG_NS);
 	meet_start(&calls[0]);
 	for (int i = 0; i < num_kinds; i++) {
 		strangers[i] = knock();
@@ -136,7 +125,7 @@ static void strangers_of_every_kind_are_ignored(void **state)
 static void a_thousand_that_come_and_go_are_ignored(void **state)
 {
 	(void)state;
-	prepare_all(4);
+	meet_prepare_all(calls, 4, MEET_LONG_NS);
 	meet_start(&calls[0]);
 	for (int i = 0; i < MAX_STRANGERS; i++)
 		close(knock());
@@ -148,7 +137,7 @@ static void hundreds_that_stay_and_say_nothing_are_ignored(void **state)
 	int num_strangers = 300; /* far more than the root has places for */
 
 	(void)state;
-	prepare_all(4);
+	meet_prepare_all(calls, 4, MEET_LONG_NS);
 	meet_start(&calls[0]);
 	for (int i = 0; i < num_strangers; i++)
 		strangers[i] = knock();
@@ -176,7 +165,7 @@ static void who_says_too_little_is_shown_out(void **state)
 	int fd;
 
 	(void)state;
-	prepare_all(2);
+	meet_prepare_all(calls, 2, MEET_LONG_NS);
 	meet_start(&calls[0]);
 	fd = knock();
 	send_magic_and_stop(fd);
@@ -188,7 +177,7 @@ static void who_says_too_little_is_shown_out(void **state)
 static void who_has_another_key_or_job_is_told_at_its_deadline(void **state)
 {
 	(void)state;
-	prepare_all(2);
+	meet_prepare_all(calls, 2, MEET_LONG_NS);
 	meet_start(&calls[0]);
 	close(knock());
 	meet_prepare_tcp(&calls[2], calls[0].bootstrap.port, 1, 2, WAIT_NS);
@@ -268,7 +257,7 @@ static void stop_impostor(struct impostor *impostor)
 /* Meets an impostor alone until the deadline; its words must be told. */
 static void check_told(struct impostor *impostor, const char *words)
 {
-	prepare_all(2);
+	meet_prepare_all(calls, 2, MEET_LONG_NS);
 	start_impostor(impostor);
 	calls[1].span_ns = WAIT_NS;
 	meet_run(&calls[1]);
@@ -308,7 +297,7 @@ static void one_that_greets_but_has_no_key_is_not_believed(void **state)
 	};
 
 	(void)state;
-	prepare_all(2);
+	meet_prepare_all(calls, 2, MEET_LONG_NS);
 	wire_write_root_hello(greeting, &calls[0].version);
 	check_told(&impostor, "does not know the job's key");
 }
@@ -323,7 +312,7 @@ static void after_an_impostor_the_real_root_is_found(void **state)
 	};
 
 	(void)state;
-	prepare_all(2);
+	meet_prepare_all(calls, 2, MEET_LONG_NS);
 	start_impostor(&impostor);
 	meet_start(&calls[1]);
 	pthread_join(impostor.thread, NULL);
@@ -333,38 +322,19 @@ static void after_an_impostor_the_real_root_is_found(void **state)
 	meet_check(calls, 2);
 }
 
-static int count_descriptors(void **state)
-{
-	static int before;
-
-	before = leftovers_descriptors();
-	*state = &before;
-	return 0;
-}
-
-static int check_descriptors(void **state)
-{
-	const int *before = *state;
-
-	return leftovers_descriptors() == *before ? 0 : -1;
-}
-
-#define TEST(name)                       \
-	cmocka_unit_test_setup_teardown( \
-		name, count_descriptors, check_descriptors)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(strangers_of_every_kind_are_ignored),
-		TEST(a_thousand_that_come_and_go_are_ignored),
-		TEST(hundreds_that_stay_and_say_nothing_are_ignored),
-		TEST(who_says_too_little_is_shown_out),
-		TEST(who_has_another_key_or_job_is_told_at_its_deadline),
-		TEST(one_that_is_not_shunt_is_told),
-		TEST(one_that_is_silent_is_told),
-		TEST(one_that_greets_but_has_no_key_is_not_believed),
-		TEST(after_an_impostor_the_real_root_is_found),
+		LEFTOVERS_TEST(strangers_of_every_kind_are_ignored),
+		LEFTOVERS_TEST(a_thousand_that_come_and_go_are_ignored),
+		LEFTOVERS_TEST(hundreds_that_stay_and_say_nothing_are_ignored),
+		LEFTOVERS_TEST(who_says_too_little_is_shown_out),
+		LEFTOVERS_TEST(
+			who_has_another_key_or_job_is_told_at_its_deadline),
+		LEFTOVERS_TEST(one_that_is_not_shunt_is_told),
+		LEFTOVERS_TEST(one_that_is_silent_is_told),
+		LEFTOVERS_TEST(one_that_greets_but_has_no_key_is_not_believed),
+		LEFTOVERS_TEST(after_an_impostor_the_real_root_is_found),
 	};
 
 	return cmocka_run_group_tests_name(

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include <math.h>
-#include <string.h>
 
 #include "reference/codes.h"
+#include "support/operand.h"
 
 /* The finite values that are not negative, in the order of their codes. */
 static const float e4m3fn[127] = {0, 0x1p-9, 0x1p-8, 0x1.8p-8, 0x1p-7, 0x1.4p-7,
@@ -69,17 +69,10 @@ static const struct format {
 
 #define NUM_FORMATS (sizeof(formats) / sizeof(formats[0]))
 
-static uint32_t bits_of(float value)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
-
 static void check_decoded(enum shunt_dtype dtype, uint8_t code, float expected)
 {
-	assert_int_equal(bits_of(codes_decode(dtype, code)), bits_of(expected));
+	assert_int_equal(operand_to_bits(codes_decode(dtype, code)),
+		operand_to_bits(expected));
 }
 
 static void finite_codes_are_the_values_of_the_table(void **state)

@@ -43,23 +43,39 @@ static const struct lie lies[] = {
 	{"the head of another step", 8, {1, 1, 1, 1}, 1000, false},
 };
 
-/* Announces a step by hand, as dispatch would. */
+/* Begins a step by hand, as dispatch would; what it says of itself is still to
+ * be written to the head. */
+static struct step_head *begin(
+	struct seat *seat, struct shunt_exchange *exchange, struct step **step)
+{
+	struct step_head *head;
+
+	SEAT_OK(seat, step_claim(exchange, exchange_present(exchange),
+			      1000000000, step));
+	head = exchange_head(exchange, seat->rank, *step);
+	head->epoch = (*step)->epoch;
+	return head;
+}
+
+/* Announces it, and ends it here. */
+static void announce(struct shunt_exchange *exchange, struct step *step,
+	const uint32_t *counts, size_t bytes)
+{
+	memcpy(exchange_counts(exchange, exchange->rank, step), counts, bytes);
+	step_signal(exchange, step, PHASE_COUNTS, SIGNAL_OK);
+	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
+	step_end(step);
+}
+
 static void announce_lie(struct seat *seat, struct shunt_exchange *exchange,
 	const struct lie *lie)
 {
 	struct step *step;
-	struct step_head *head;
+	struct step_head *head = begin(seat, exchange, &step);
 
-	SEAT_OK(seat, step_claim(exchange, exchange_present(exchange),
-			      1000000000, &step));
-	head = exchange_head(exchange, seat->rank, step);
-	head->epoch = step->epoch + lie->epoch_off;
+	head->epoch += lie->epoch_off;
 	head->num_tokens = lie->num_tokens;
-	memcpy(exchange_counts(exchange, seat->rank, step), lie->counts,
-		sizeof(lie->counts));
-	step_signal(exchange, step, PHASE_COUNTS, SIGNAL_OK);
-	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
-	step_end(step);
+	announce(exchange, step, lie->counts, sizeof(lie->counts));
 }
 
 static void tell_lies(struct seat *seat)
@@ -127,20 +143,12 @@ static void announce_claim(struct seat *seat, struct shunt_exchange *exchange,
 	const struct claim *claim)
 {
 	struct step *step;
-	struct step_head *head;
+	struct step_head *head = begin(seat, exchange, &step);
 
-	SEAT_OK(seat, step_claim(exchange, exchange_present(exchange),
-			      1000000000, &step));
-	head = exchange_head(exchange, seat->rank, step);
-	head->epoch = step->epoch;
 	head->num_tokens = 2;
 	head->table = claim->table;
 	head->cached = claim->cached;
-	memcpy(exchange_counts(exchange, seat->rank, step), claim->counts,
-		sizeof(claim->counts));
-	step_signal(exchange, step, PHASE_COUNTS, SIGNAL_OK);
-	step_signal(exchange, step, PHASE_ROWS, SIGNAL_OK);
-	step_end(step);
+	announce(exchange, step, claim->counts, sizeof(claim->counts));
 }
 
 static void make_claims(struct seat *seat)

@@ -16,6 +16,7 @@
 #include "reference/convert.h"
 #include "reference/quantize.h"
 #include "support/fence.h"
+#include "support/operand.h"
 
 #define MAX_HIDDEN 7169
 #define NUM_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
@@ -67,30 +68,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static uint32_t draw(struct bench *bench)
-{
-	bench->random ^= bench->random << 13;
-	bench->random ^= bench->random >> 7;
-	bench->random ^= bench->random << 17;
-	return (uint32_t)(bench->random >> 32);
-}
-
-static float from_bits(uint32_t bits)
-{
-	float value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
-static uint32_t to_bits(float value)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
-
 /* ---- int8 -------------------------------------------------------------- */
 
 struct row {
@@ -126,7 +103,8 @@ static void check_row_by(struct bench *bench,
 		.tally = &found,
 	});
 	moat_check(&bench->q);
-	if (memcmp(out, q, count) || to_bits(out_scale) != to_bits(scale))
+	if (memcmp(out, q, count) ||
+		operand_to_bits(out_scale) != operand_to_bits(scale))
 		fail_msg("%s: type %d, H %lld: scale %a, want %a",
 			kernels->name, (int)row->dtype, (long long)row->hidden,
 			(double)out_scale, (double)scale);
@@ -200,31 +178,26 @@ enum kind {
 	NUM_KINDS
 };
 
-static float special(uint32_t random)
-{
-	static const uint32_t bits[] = {0x7fc00000, 0xffc00001, 0x7f800001,
-		0x7f800000, 0xff800000, 0xff812345};
-
-	return from_bits(bits[random % 6]);
-}
-
 static float make(struct bench *bench, enum kind kind)
 {
-	uint32_t random = draw(bench);
+	uint32_t random = operand_random(&bench->random);
 	uint32_t sign = random & 0x80000000;
 	float plain = (float)(int32_t)random * 0x1p-29f;
 
 	switch (kind) {
 	case KIND_BITS:
-		return isfinite(from_bits(random)) ? from_bits(random) : plain;
+		return isfinite(operand_from_bits(random))
+			       ? operand_from_bits(random)
+			       : plain;
 	case KIND_DENORMAL:
-		return from_bits(random & 0x807fffff);
+		return operand_from_bits(random & 0x807fffff);
 	case KIND_HUGE:
-		return from_bits(sign | 0x7f000000 | (random & 0x7fffff));
+		return operand_from_bits(
+			sign | 0x7f000000 | (random & 0x7fffff));
 	case KIND_SPECIAL:
-		return random & 7 ? plain : special(random >> 3);
+		return random & 7 ? plain : operand_special(random >> 3);
 	case KIND_ZEROS:
-		return random & 15 ? from_bits(sign) : plain;
+		return random & 15 ? operand_from_bits(sign) : plain;
 	default:
 		return plain;
 	}
@@ -253,8 +226,8 @@ static void check_shape(
 			.hidden = hidden,
 			.x = x,
 			.smooth = with ? smooth : NULL,
-			.gap = draw(bench) & 1,
-			.misalign = draw(bench) & 63,
+			.gap = operand_random(&bench->random) & 1,
+			.misalign = operand_random(&bench->random) & 63,
 		};
 
 		make_row(bench, (enum kind)(i % NUM_KINDS), dtype, hidden, x);
@@ -272,26 +245,31 @@ static void rows_of_every_kind_and_length_have_the_reference_bits(void **state)
 			check_shape(*state, dtypes[type], shapes[i]);
 }
 
+#define NUM_PLACES 200
+
+/* A row of these values; its scale. */
+static float check_values(struct bench *bench, enum shunt_dtype dtype,
+	const float values[NUM_PLACES])
+{
+	static float x[NUM_PLACES];
+	struct row row = {.dtype = dtype, .hidden = NUM_PLACES, .x = x};
+
+	convert_store(dtype, values, NUM_PLACES, x);
+	return check_row(bench, &row);
+}
+
 /* One NaN or Inf in a long row, at each place where a vector may end. */
 static void one_special_element_is_found_wherever_it_is(void **state)
 {
-	static float x[MAX_HIDDEN];
 	struct bench *bench = *state;
-	float values[200];
+	float values[NUM_PLACES];
 
-	for (int64_t at = 0; at < 200; at++) {
+	for (int64_t at = 0; at < NUM_PLACES; at++) {
 		for (int type = 0; type < 3; type++) {
-			struct row row = {
-				.dtype = dtypes[type],
-				.hidden = 200,
-				.x = x,
-			};
-
-			for (int64_t i = 0; i < 200; i++)
+			for (int64_t i = 0; i < NUM_PLACES; i++)
 				values[i] = make(bench, KIND_PLAIN);
-			values[at] = special((uint32_t)at);
-			convert_store(row.dtype, values, 200, x);
-			check_row(bench, &row);
+			values[at] = operand_special((uint32_t)at);
+			check_values(bench, dtypes[type], values);
 		}
 	}
 }
@@ -299,22 +277,15 @@ static void one_special_element_is_found_wherever_it_is(void **state)
 /* The largest element alone decides, wherever it is. */
 static void the_largest_element_is_found_wherever_it_is(void **state)
 {
-	static float values[200], x[200];
+	float values[NUM_PLACES];
 
-	for (int64_t at = 0; at < 200; at++) {
-		for (int type = 0; type < 3; type++) {
-			struct row row = {
-				.dtype = dtypes[type],
-				.hidden = 200,
-				.x = x,
-			};
-
-			for (int64_t i = 0; i < 200; i++)
-				values[i] = 0.25f;
-			values[at] = at & 1 ? -254.0f : 254.0f;
-			convert_store(row.dtype, values, 200, x);
-			assert_true(check_row(*state, &row) == 2.0f);
-		}
+	for (int64_t at = 0; at < NUM_PLACES; at++) {
+		for (int64_t i = 0; i < NUM_PLACES; i++)
+			values[i] = 0.25f;
+		values[at] = at & 1 ? -254.0f : 254.0f;
+		for (int type = 0; type < 3; type++)
+			assert_true(check_values(*state, dtypes[type],
+					    values) == 2.0f);
 	}
 }
 
@@ -394,7 +365,8 @@ static void corners_are_as_worked_by_hand(void **state)
 
 			if (kernels)
 				check_row_by(*state, kernels, &row, corner->q,
-					from_bits(corner->scale), &tally);
+					operand_from_bits(corner->scale),
+					&tally);
 		}
 	}
 }
@@ -428,12 +400,13 @@ static void check_dequantize(struct bench *bench,
 	static float want[MAX_HIDDEN], values[MAX_HIDDEN];
 	size_t bytes = (size_t)hidden * convert_bytes(dtype);
 	const int8_t *in = fence_put(&bench->x, q, (size_t)hidden, 0);
-	void *out = moat_open(&bench->q, bytes, draw(bench) & 63);
+	void *out = moat_open(
+		&bench->q, bytes, operand_random(&bench->random) & 63);
 
 	for (int64_t i = 0; i < hidden; i++) {
 		values[i] = (float)q[i] * scale;
 		if (isnan(values[i]))
-			values[i] = from_bits(0x7fc00000);
+			values[i] = operand_from_bits(0x7fc00000);
 	}
 	convert_store(dtype, values, hidden, want);
 	kernels->back[SHUNT_QUANT_INT8][0][dtype](&(struct quant_codes){

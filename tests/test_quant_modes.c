@@ -265,14 +265,6 @@ enum kind {
 	NUM_KINDS
 };
 
-static float special(uint32_t random)
-{
-	static const uint32_t bits[] = {0x7fc00000, 0xffc00001, 0x7f800001,
-		0x7f800000, 0xff800000, 0xff812345};
-
-	return operand_from_bits(bits[random % 6]);
-}
-
 /* Few bits of fraction, so that halves are frequent if the factor is a power
  * of two; now and then the next float. */
 static float tie(float max, uint32_t random)
@@ -298,12 +290,12 @@ static float draw_value(
 	if (kind == KIND_TIES)
 		return i % 16 == 0 ? mode->max : tie(mode->max, random);
 	if (kind == KIND_SPECIAL && (random & 7) == 0)
-		return special(random >> 3);
+		return operand_special(random >> 3);
 	if (kind == KIND_RARE && random % 300 == 0)
-		return special(random >> 3);
+		return operand_special(random >> 3);
 	if (kind == KIND_NOTHING)
 		return random & 7 ? (random & 8 ? -0.0f : 0.0f)
-				  : special(random >> 3);
+				  : operand_special(random >> 3);
 	return operand_value(OPERAND_PLAIN, &bench->random);
 }
 
@@ -397,7 +389,7 @@ static void an_element_of_note_is_found_wherever_it_is(void **state)
 		for (int64_t at = 0; at < 200; at++)
 			for (int type = 0; type < 3; type++) {
 				check_one(*state, &modes[mode], dtypes[type],
-					200, at, special((uint32_t)at));
+					200, at, operand_special((uint32_t)at));
 				check_one(*state, &modes[mode], dtypes[type],
 					200, at, at & 1 ? -33.5f : 29.0f);
 			}
@@ -411,7 +403,7 @@ static void an_element_of_note_is_found_among_many_groups(void **state)
 	for (size_t mode = 0; mode < NUM_MODES; mode++)
 		for (int64_t at = 0; at < 512; at++) {
 			check_one(*state, &modes[mode], dtype, 512, at,
-				special((uint32_t)at));
+				operand_special((uint32_t)at));
 			check_one(*state, &modes[mode], dtype, 512, at,
 				at & 1 ? -33.5f : 29.0f);
 		}

@@ -15,14 +15,8 @@
 #include "reference/convert.h"
 #include "reference/quantize.h"
 #include "reference/reference.h"
-
-static uint32_t bits_of(float value)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
+#include "support/operand.h"
+#include "support/small_job.h"
 
 static void halves_come_back_from_f32_unchanged(void **state)
 {
@@ -87,54 +81,20 @@ static void int8_is_as_worked_out_by_hand(void **state)
 	int8_t q[8];
 
 	(void)state;
-	assert_int_equal(bits_of(quantize_int8_row(
+	assert_int_equal(operand_to_bits(quantize_int8_row(
 				 SHUNT_DTYPE_F32, x, NULL, 8, q, &nans, &infs)),
-		bits_of(1.0f));
+		operand_to_bits(1.0f));
 	assert_memory_equal(q, expected, 8);
 	assert_int_equal(nans, 1);
 	assert_int_equal(infs, 2);
-	assert_int_equal(bits_of(quantize_int8_row(SHUNT_DTYPE_F32, zeros, NULL,
-				 4, q, &nans, &infs)),
+	assert_int_equal(operand_to_bits(quantize_int8_row(SHUNT_DTYPE_F32,
+				 zeros, NULL, 4, q, &nans, &infs)),
 		0);
 	assert_int_equal(q[0] | q[1] | q[2] | q[3], 0);
 	assert_int_equal(nans, 2);
 }
 
 /* ---- the worked example of the specification (1.5) -------------------- */
-
-/* Four ranks, two of them with replicas of one shared expert. */
-static const int64_t ids[4][4] = {
-	{0, 1, 2, 1}, {3, 0, 1, 2}, {2, 3, 0, 3}, {1, 3, 3, 2}};
-
-static const int32_t example_rank[4] = {2, 2, 3, 3};
-
-static void fill_example(struct reference_job *job,
-	struct reference_input inputs[4], const float *x)
-{
-	*job = (struct reference_job){
-		.config =
-			{
-				.max_tokens = 2,
-				.hidden = 1,
-				.topk = 2,
-				.num_experts = 4,
-				.dtype = SHUNT_DTYPE_F32,
-				.expert_dtype = SHUNT_DTYPE_F32,
-				.num_shared_experts = 1,
-				.num_shared_ranks = 2,
-			},
-		.num_ranks = 4,
-		.expert_rank = example_rank,
-		.inputs = inputs,
-	};
-	for (int r = 0; r < 4; r++)
-		inputs[r] = (struct reference_input){
-			.num_tokens = 2,
-			.x = x + 2 * r,
-			.x_stride = 1,
-			.ids = ids[r],
-		};
-}
 
 struct expected {
 	int32_t num_rows, num_experts;
@@ -192,7 +152,7 @@ static void worked_example_comes_out_as_printed(void **state)
 	float value;
 
 	(void)state;
-	fill_example(&job, inputs, x);
+	small_job_example(&job, inputs, x);
 	for (int32_t r = 0; r < 4; r++) {
 		receive(&job, 0, r, &received);
 		check_example(&example[r], &received, 4);
@@ -214,7 +174,7 @@ static void capacities_are_those_of_the_specification(void **state)
 	const struct reference_place shared = {0, 1}, moe = {0, 2};
 
 	(void)state;
-	fill_example(&job, inputs, x);
+	small_job_example(&job, inputs, x);
 	assert_int_equal(reference_capacity(&job, shared), 2 * 2);
 	assert_int_equal(reference_capacity(&job, moe), 4 * 2 * 2);
 	job.config.topk = 3;
@@ -241,7 +201,7 @@ static void alignment_pads_each_expert_s_rows(void **state)
 	struct reference_job job;
 
 	(void)state;
-	fill_example(&job, inputs, x);
+	small_job_example(&job, inputs, x);
 	job.config.expert_alignment = 4;
 	job.config.zero_tail = true;
 	assert_true(reference_receive(
@@ -267,7 +227,7 @@ static void padded_experts_begin_at_multiples_of_their_rows(void **state)
 	struct reference_job job;
 
 	(void)state;
-	fill_example(&job, inputs, x);
+	small_job_example(&job, inputs, x);
 	job.config.layout = SHUNT_LAYOUT_PADDED;
 	receive(&job, 0, 2, &received);
 	assert_int_equal(received.first_row[1], 8);
@@ -330,32 +290,6 @@ static void table_of_the_specification_moves_ranks_and_experts(void **state)
 
 /* ---- TP --------------------------------------------------------------- */
 
-/* Two groups of one rank, one expert. */
-static void fill_pair(struct reference_job *job,
-	struct reference_input inputs[2], const float *x)
-{
-	static const int64_t zeros[2] = {0, 0};
-	static const int32_t first[1] = {0};
-
-	*job = (struct reference_job){
-		.config = {.max_tokens = 2,
-			.hidden = 1,
-			.topk = 1,
-			.num_experts = 1,
-			.dtype = SHUNT_DTYPE_F32,
-			.expert_dtype = SHUNT_DTYPE_F16},
-		.num_ranks = 1,
-		.num_tp = 2,
-		.expert_rank = first,
-		.inputs = inputs,
-	};
-	for (int p = 0; p < 2; p++)
-		inputs[p] = (struct reference_input){.num_tokens = 1 + p,
-			.x = x + p,
-			.x_stride = 1,
-			.ids = zeros};
-}
-
 static void tp_ranks_see_own_rows_first_or_all_in_order(void **state)
 {
 	static const float x[3] = {1, 2, 3};
@@ -365,7 +299,7 @@ static void tp_ranks_see_own_rows_first_or_all_in_order(void **state)
 	struct reference_job job;
 
 	(void)state;
-	fill_pair(&job, inputs, x);
+	small_job_pair(&job, inputs, x);
 	receive(&job, 1, 0, &received);
 	assert_memory_equal(received.expand_x, own_first, 12);
 	assert_int_equal(received.token_nums[0], 3);

@@ -15,68 +15,7 @@
 #include "reference/inputs.h"
 #include "reference/lanes.h"
 #include "reference/reference.h"
-
-/* ---- small jobs: see test_reference.c --------------------------------- */
-
-/* Four ranks, two of them with replicas of one shared expert. */
-static const int64_t ids[4][4] = {
-	{0, 1, 2, 1}, {3, 0, 1, 2}, {2, 3, 0, 3}, {1, 3, 3, 2}};
-
-static const int32_t example_rank[4] = {2, 2, 3, 3};
-
-static void fill_example(struct reference_job *job,
-	struct reference_input inputs[4], const float *x)
-{
-	*job = (struct reference_job){
-		.config =
-			{
-				.max_tokens = 2,
-				.hidden = 1,
-				.topk = 2,
-				.num_experts = 4,
-				.dtype = SHUNT_DTYPE_F32,
-				.expert_dtype = SHUNT_DTYPE_F32,
-				.num_shared_experts = 1,
-				.num_shared_ranks = 2,
-			},
-		.num_ranks = 4,
-		.expert_rank = example_rank,
-		.inputs = inputs,
-	};
-	for (int r = 0; r < 4; r++)
-		inputs[r] = (struct reference_input){
-			.num_tokens = 2,
-			.x = x + 2 * r,
-			.x_stride = 1,
-			.ids = ids[r],
-		};
-}
-
-/* Two groups of one rank, one expert. */
-static void fill_pair(struct reference_job *job,
-	struct reference_input inputs[2], const float *x)
-{
-	static const int64_t zeros[2] = {0, 0};
-	static const int32_t first[1] = {0};
-
-	*job = (struct reference_job){
-		.config = {.max_tokens = 2,
-			.hidden = 1,
-			.topk = 1,
-			.num_experts = 1,
-			.dtype = SHUNT_DTYPE_F32,
-			.expert_dtype = SHUNT_DTYPE_F16},
-		.num_ranks = 1,
-		.num_tp = 2,
-		.expert_rank = first,
-		.inputs = inputs,
-	};
-	for (int p = 0; p < 2; p++)
-		inputs[p] = (struct reference_input){.num_tokens = 1 + p,
-			.x = x + p,
-			.x_stride = 1,
-			.ids = zeros};
-}
+#include "support/small_job.h"
 
 /* ---- combine ---------------------------------------------------------- */
 
@@ -109,7 +48,7 @@ static void combine_sums_by_weight_and_skips_what_is_masked(void **state)
 	};
 
 	(void)state;
-	fill_example(&job, inputs, x);
+	small_job_example(&job, inputs, x);
 	inputs[1].mask = SHUNT_MASK_CHOICES;
 	inputs[1].active_mask = mask;
 	assert_true(reference_combine(
@@ -221,7 +160,7 @@ static void tail_adds_the_residual_and_normalises(void **state)
 	};
 
 	(void)state;
-	fill_example(&job, inputs, x);
+	small_job_example(&job, inputs, x);
 	inputs[1].mask = SHUNT_MASK_TOKENS;
 	inputs[1].active_mask = mask;
 	assert_true(reference_combine(
@@ -257,7 +196,7 @@ static void tp_results_are_added_and_rounded_to_the_row_type(void **state)
 	};
 
 	(void)state;
-	fill_pair(&job, inputs, x);
+	small_job_pair(&job, inputs, x);
 	assert_true(reference_combine(
 		&job, (struct reference_place){1, 0}, &combine));
 	/* 1 + 2^-10 + 2^-11 is a tie in f16. */
@@ -368,7 +307,7 @@ static void what_is_no_moe_row_comes_behind_the_sums_of_all_hosts(void **state)
 	};
 
 	(void)state;
-	fill_example(&job, inputs, x);
+	small_job_example(&job, inputs, x);
 	job.hosts = hosts;
 	job.adds_partial_sums = true;
 	/* Token 0 of rank 3 has experts 1 and 3, of ranks 2 and 3. */
@@ -462,7 +401,7 @@ static void rows_are_counted_where_they_are_quantized(void **state)
 	struct reference_job job;
 
 	(void)state;
-	fill_example(&job, inputs, x);
+	small_job_example(&job, inputs, x);
 	job.config.quant = SHUNT_QUANT_INT8;
 	assert_true(reference_send(&job, place, &sent));
 	assert_int_equal(sent.nan_elements, 1);

@@ -71,23 +71,10 @@ static void check_same(float got, float want, const char *level,
 
 /* ---- dot products ------------------------------------------------------- */
 
-static float plain_dot(const float *a, const float *b, int64_t hidden)
-{
-	float lanes[16] = {0};
-
-	for (int64_t h = 0; h < hidden; h++)
-		lanes[h % 16] =
-			operand_plus(lanes[h % 16], operand_times(a[h], b[h]));
-	for (int half = 8; half >= 1; half /= 2)
-		for (int i = 0; i < half; i++)
-			lanes[i] = operand_plus(lanes[i], lanes[i + half]);
-	return lanes[0];
-}
-
 static void check_dot(
 	struct bench *bench, enum shunt_dtype dtype, int64_t hidden)
 {
-	float want = plain_dot(bench->a.values, bench->b.values, hidden);
+	float want = operand_dot(bench->a.values, bench->b.values, hidden);
 
 	for (int i = 0; i < bench->levels.num; i++)
 		check_same(bench->levels.tables[i]->dot[dtype](

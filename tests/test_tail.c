@@ -77,7 +77,6 @@ static float canonical(float value)
 static void plain_add(struct bench *bench, bool has_residual)
 {
 	static float out[MAX_HIDDEN];
-	float lanes[16] = {0};
 
 	for (int64_t h = 0; h < bench->hidden; h++) {
 		float z = bench->acc[h];
@@ -86,13 +85,8 @@ static void plain_add(struct bench *bench, bool has_residual)
 			z = operand_plus(z, bench->residual.values[h]);
 		bench->z[h] = z;
 		out[h] = canonical(z);
-		lanes[h % 16] =
-			operand_plus(lanes[h % 16], operand_times(z, z));
 	}
-	for (int half = 8; half >= 1; half /= 2)
-		for (int i = 0; i < half; i++)
-			lanes[i] = operand_plus(lanes[i], lanes[i + half]);
-	bench->squares = lanes[0];
+	bench->squares = operand_dot(bench->z, bench->z, bench->hidden);
 	convert_store(bench->dtype, out, bench->hidden, bench->want_out);
 }
 

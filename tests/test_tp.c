@@ -34,8 +34,7 @@ static void gather_two_by_two(struct seat *seat)
 	config.tp_rank_order = how->rank_order;
 	plain_init(&plain, seat, groups.ep, &config);
 	for (int i = 0; i < 5; i++) {
-		plain_bring(
-			&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
+		quad_bring(&plain);
 		plain_dispatch(&plain);
 		quad_expect_step(&plain, how->rank_order);
 	}
@@ -156,8 +155,7 @@ static void gather_from_one_group(struct seat *seat)
 			ROWS_LIST({0, 0, 0, 0}, {1, 1, 0, 0}, {1, 1, 0, 1}));
 	else
 		plain_expect_rows(&plain, ROWS_LIST({0, 0, 0, 1}));
-	SEAT_OK(seat, plain_try_combine(&plain, quad_factors[seat->rank]));
-	plain_expect_sums(&plain, quad_sums[seat->rank]);
+	quad_combine(&plain);
 	plain_fini(&plain);
 	quad_drop_groups(&groups);
 }
@@ -239,8 +237,7 @@ static void gather_padded(struct seat *seat)
 		I64_LIST(0, 8));
 	plain_expect_i64(
 		seat, "extent_rows", &plain.out.extent_rows, I64_LIST(16));
-	SEAT_OK(seat, plain_try_combine(&plain, quad_factors[seat->rank]));
-	plain_expect_sums(&plain, quad_sums[seat->rank]);
+	quad_combine(&plain);
 	plain_fini(&plain);
 	quad_drop_groups(&groups);
 }
@@ -264,7 +261,7 @@ static void gather_scales(struct seat *seat)
 	config.x_scales_per_row = 1;
 	config.x_scale_dtype = SHUNT_DTYPE_F32;
 	plain_init(&plain, seat, groups.ep, &config);
-	plain_bring(&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
+	quad_bring(&plain);
 	plain.args.x_scales = scales;
 	plain.args.weights = weights;
 	plain_dispatch(&plain);
@@ -336,12 +333,11 @@ static void refuse(struct seat *seat)
 		seat_message_has(seat, "expert_ids[0, 1] is 4");
 		if (seat->rank != 3)
 			seat_error_ranks(seat, 1 << 3);
-		plain_bring(
-			&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
+		quad_bring(&plain);
 		plain_dispatch(&plain);
 		quad_expect_step(&plain, false);
 	}
-	plain_bring(&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
+	quad_bring(&plain);
 	if (seat->rank < 2)
 		plain.args.weights = plain.x;
 	SEAT_STATUS(seat, SHUNT_MISMATCH, plain_try(&plain));
@@ -365,15 +361,14 @@ static void overflow(struct seat *seat)
 
 	config.max_recv_rows = 5;
 	plain_init(&plain, seat, groups.ep, &config);
-	plain_bring(&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
+	quad_bring(&plain);
 	SEAT_STATUS(seat, SHUNT_CAPACITY, plain_try(&plain));
 	seat_message_has(seat, "6 rows");
 	seat_message_has(seat, "gives it 5");
 	plain_bring(&plain, seat->rank == 3 ? 0 : quad_tokens[seat->rank],
 		quad_ids[seat->rank]);
 	plain_dispatch(&plain);
-	SEAT_OK(seat, plain_try_combine(&plain, quad_factors[seat->rank]));
-	plain_expect_sums(&plain, quad_sums[seat->rank]);
+	quad_combine(&plain);
 	plain_fini(&plain);
 	quad_drop_groups(&groups);
 }
@@ -395,8 +390,7 @@ static void spoil_combine(struct seat *seat)
 	for (int i = 0; i < 6; i++) {
 		enum shunt_status expected = SHUNT_PEER_REFUSED;
 
-		plain_bring(
-			&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
+		quad_bring(&plain);
 		plain_dispatch(&plain);
 		if (i % 3 == 2) {
 			quad_expect_step(&plain, false);
@@ -439,8 +433,7 @@ static void lose(struct seat *seat)
 	if (seat->rank == 3)
 		kill(getpid(), SIGKILL);
 	for (int i = 0; i < 2; i++) {
-		plain_bring(
-			&plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
+		quad_bring(&plain);
 		SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
 		seat_error_ranks(seat, 1 << 3);
 	}

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "support/child.h"
-#include "support/fake_forms.h"
-#include "support/far_rig.h"
+#include "support/form_rig.h"
 #include "support/scale.h"
 #include "transport/transport.h"
 
@@ -23,20 +22,7 @@ static struct rig rig;
 
 static void prepare(const char *form, int num_ranks, uint64_t seed)
 {
-	const struct fake_form *found = fake_form_find(form);
-
-	assert_non_null(found);
-	fake_form_start(found, seed);
-	rig_init(&rig, num_ranks);
-	for (int r = 0; r < num_ranks; r++)
-		fake_form_fill(found, r, &rig.configs[r]);
-}
-
-static void finish(void)
-{
-	assert_true(rig_close(&rig));
-	assert_int_equal(rig_hangs(), 0);
-	assert_int_equal(fake_verbs_finish(), 0);
+	form_rig_init(&rig, fake_form_find(form), num_ranks, seed);
 }
 
 static int signal_all(struct rig_rank *rank)
@@ -102,7 +88,7 @@ static bool connect_oddly(const struct odd *odd, enum fake_place place, int nth)
 	if (!says_why(&rig.ranks[0]) || !says_why(&rig.ranks[1]))
 		fail_msg("%s at %d: %s; %s", rdma_event_str(odd->type), nth,
 			rig.ranks[0].message, rig.ranks[1].message);
-	finish();
+	form_rig_close(&rig);
 	return failed;
 }
 
@@ -127,7 +113,7 @@ static void late_and_doubled_events_harm_nothing(void **state)
 		if (!rig_open(&rig) || !rig_run(&rig, signal_all))
 			fail_msg("%s; %s", rig.ranks[0].message,
 				rig.ranks[1].message);
-		finish();
+		form_rig_close(&rig);
 	}
 }
 
@@ -141,7 +127,7 @@ static void expect_after(enum rdma_cm_event_type type, enum peer_state state)
 	assert_true(rig_await_state(&rig.ranks[0], 1, state));
 	if (state == PEER_ALIVE)
 		assert_true(rig_run(&rig, signal_all));
-	finish();
+	form_rig_close(&rig);
 }
 
 static void a_link_outlives_what_is_no_loss(void **state)
@@ -185,7 +171,7 @@ static void a_host_that_is_dead_in_connecting_is_named(void **state)
 	assert_false(rig_connect(&rig));
 	expect_missing(0, 1, SHUNT_TIMEOUT);
 	expect_missing(2, 1, SHUNT_TIMEOUT);
-	finish();
+	form_rig_close(&rig);
 }
 
 static void a_rank_with_another_secret_is_not_let_in(void **state)
@@ -200,7 +186,7 @@ static void a_rank_with_another_secret_is_not_let_in(void **state)
 		for (int r = 0; r < 3; r++)
 			if (r != stranger)
 				expect_missing(r, stranger, SHUNT_TIMEOUT);
-		finish();
+		form_rig_close(&rig);
 	}
 }
 
@@ -213,7 +199,7 @@ static void a_rank_that_listens_no_more_is_lost_before_the_deadline(
 	assert_true(rig_close_rank(&rig.ranks[1]));
 	assert_false(rig_connect(&rig));
 	expect_missing(0, 1, SHUNT_PEER_LOST);
-	finish();
+	form_rig_close(&rig);
 }
 
 /* ---- acknowledgements ---------------------------------------------------- */
@@ -247,7 +233,7 @@ static void a_copied_put_is_flushed_when_it_has_arrived(void **state)
 		assert_true(bounced || peer->ops->flushed(peer));
 		fake_verbs_hold(false);
 		assert_true(rig_await(&rig.ranks[1], 0, COUNTER, 1));
-		finish();
+		form_rig_close(&rig);
 	}
 }
 

@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "support/child.h"
-#include "support/fake_forms.h"
-#include "support/far_rig.h"
+#include "support/form_rig.h"
 #include "support/scale.h"
 
 #define NUM_RANKS 3
@@ -21,14 +20,6 @@
 #define LARGE_OF(sender)   (65536 + (uint64_t)(sender)*524288)
 #define SOURCE             (UINT64_C(2) << 20)
 #define LARGE_BYTES        300007
-
-static void rig_of(struct rig *rig, const struct fake_form *form, uint64_t seed)
-{
-	fake_form_start(form, seed);
-	rig_init(rig, NUM_RANKS);
-	for (int r = 0; r < NUM_RANKS; r++)
-		fake_form_fill(form, r, &rig->configs[r]);
-}
 
 /* ---- all to all --------------------------------------------------------- */
 
@@ -116,15 +107,12 @@ static void who_sees_the_count_sees_all_bytes(void **state)
 	const struct fake_form *form = *state;
 	struct rig rig;
 
-	rig_of(&rig, form, 42);
+	form_rig_init(&rig, form, NUM_RANKS, 42);
 	if (!rig_open(&rig) || !rig_run(&rig, exchange)) {
 		tell(&rig);
 		fail_msg("%s", form->name);
 	}
-	assert_true(rig_close(&rig));
-	assert_int_equal(fake_verbs_not_ready(), 0);
-	assert_int_equal(rig_hangs(), 0);
-	assert_int_equal(fake_verbs_finish(), 0);
+	form_rig_close(&rig);
 }
 
 int main(int argc, char **argv)

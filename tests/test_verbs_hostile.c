@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "support/child.h"
-#include "support/fake_forms.h"
-#include "support/far_rig.h"
+#include "support/form_rig.h"
 #include "transport/verbs_image.h"
 #include "transport/verbs_lane.h"
 
@@ -22,27 +21,13 @@ static struct rig rig;
 
 static void start(const char *form)
 {
-	const struct fake_form *found = fake_form_find(form);
-
-	assert_non_null(found);
-	fake_form_start(found, 5);
-	rig_init(&rig, 3);
-	for (int r = 0; r < 3; r++)
-		fake_form_fill(found, r, &rig.configs[r]);
-	if (!rig_open(&rig))
-		fail_msg("%s; %s", rig.ranks[0].message, rig.ranks[1].message);
+	form_rig_init(&rig, fake_form_find(form), 3, 5);
+	form_rig_open(&rig);
 }
 
 static struct verbs_link *link_of(int rank, int peer)
 {
 	return (void *)rig.ranks[rank].peers[peer];
-}
-
-static void finish(void)
-{
-	assert_true(rig_close(&rig));
-	assert_int_equal(rig_hangs(), 0);
-	assert_int_equal(fake_verbs_finish(), 0);
 }
 
 /* The victim has given the peer up, and it alone. */
@@ -54,7 +39,7 @@ static void expect_fault(const char *what)
 	assert_int_equal(rig_put(&rig.ranks[OTHER], VICTIM, 0, NULL, 0, 256, 1),
 		SHUNT_OK);
 	assert_true(rig_await(&rig.ranks[VICTIM], OTHER, 256, 1));
-	finish();
+	form_rig_close(&rig);
 }
 
 /* ---- records ------------------------------------------------------------ */
@@ -284,7 +269,7 @@ static void a_torn_credit_is_no_credit(void **state)
 	atomic_store(&credit->total, 5);
 	assert_false(image_credit_read(&link->lanes[0], &total));
 	atomic_store(&credit->total, 0);
-	finish();
+	form_rig_close(&rig);
 }
 
 /* ---- writes ------------------------------------------------------------- */

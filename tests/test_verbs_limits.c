@@ -10,8 +10,7 @@
 
 #include "memory/segment.h"
 #include "support/child.h"
-#include "support/fake_verbs.h"
-#include "support/far_rig.h"
+#include "support/form_rig.h"
 
 static struct rig rig;
 static struct fake_config hosts;
@@ -35,13 +34,6 @@ static void usual(void)
 		rig.configs[r].fallback_address = hosts.devices[r].address;
 }
 
-static void finish(void)
-{
-	assert_true(rig_close(&rig));
-	assert_int_equal(rig_hangs(), 0);
-	assert_int_equal(fake_verbs_finish(), 0);
-}
-
 static void expect_says(const struct rig_rank *rank, enum shunt_status status,
 	const char *const words[4])
 {
@@ -62,7 +54,7 @@ static void expect_refused(enum shunt_status status, const char *const words[4])
 	assert_false(rig_listen(&rig));
 	expect_says(&rig.ranks[0], status, words);
 	assert_null(rig.ranks[0].far);
-	finish();
+	form_rig_close(&rig);
 }
 
 #define EXPECT_REFUSED(status, ...) \
@@ -193,7 +185,7 @@ static void a_device_is_found_by_name_interface_address_and_gid(void **state)
 		fake_verbs_start(&hosts);
 		if (!rig_open(&rig))
 			fail_msg("%d: %s", way, rig.ranks[0].message);
-		finish();
+		form_rig_close(&rig);
 	}
 }
 
@@ -260,7 +252,7 @@ static void too_few_completions_are_told(void **state)
 	assert_false(rig_connect(&rig));
 	expect_says(&rig.ranks[0], SHUNT_UNSUPPORTED,
 		(const char *const[4]){"rank 0", "max_cqe", "7"});
-	finish();
+	form_rig_close(&rig);
 }
 
 static void memory_beyond_the_limit_is_refused_and_the_rest_works(void **state)
@@ -286,7 +278,7 @@ static void memory_beyond_the_limit_is_refused_and_the_rest_works(void **state)
 	}
 	assert_int_equal(rig_put(rank, 1, 0, NULL, 0, 0, 1), SHUNT_OK);
 	assert_true(rig_await(&rig.ranks[1], 0, 0, 1));
-	finish();
+	form_rig_close(&rig);
 }
 
 /* ---- hellos ------------------------------------------------------------- */
@@ -306,7 +298,7 @@ static void a_hello_that_is_not_sound_is_refused(void **state)
 			(const char *const[4]){"rank 1"});
 		assert_int_equal(rig.ranks[0].num_lost, 1);
 		assert_int_equal(rig.ranks[0].lost[0], 1);
-		finish();
+		form_rig_close(&rig);
 	}
 }
 
@@ -321,7 +313,7 @@ static void a_far_rank_without_a_device_is_named(void **state)
 	assert_false(rig_connect(&rig));
 	expect_says(&rig.ranks[0], SHUNT_UNSUPPORTED,
 		(const char *const[4]){"rank 1", "no RDMA device"});
-	finish();
+	form_rig_close(&rig);
 }
 
 /* ---- lanes -------------------------------------------------------------- */
@@ -380,7 +372,7 @@ static void large_puts_by_iwarp_go_in_short_messages(void **state)
 	before = fake_verbs_sent();
 	assert_true(rig_run(&rig, put_large));
 	assert_true(fake_verbs_sent() - before >= 80);
-	finish();
+	form_rig_close(&rig);
 }
 
 static void ranks_of_different_lanes_reach_each_other(void **state)
@@ -398,7 +390,7 @@ static void ranks_of_different_lanes_reach_each_other(void **state)
 		if (!rig_run(&rig, put_striped))
 			fail_msg("lines %d, %d", rig.ranks[0].line,
 				rig.ranks[1].line);
-		finish();
+		form_rig_close(&rig);
 	}
 }
 

@@ -12,8 +12,7 @@
 
 #include "memory/segment.h"
 #include "support/child.h"
-#include "support/fake_forms.h"
-#include "support/far_rig.h"
+#include "support/form_rig.h"
 #include "transport/verbs.h"
 
 #define PUT_BYTES 100000
@@ -25,30 +24,15 @@ static struct rig rig;
 
 static void start_patient(const char *form, int num_ranks, int64_t patience_ns)
 {
-	const struct fake_form *found = fake_form_find(form);
-
-	assert_non_null(found);
-	fake_form_start(found, 11);
-	rig_init(&rig, num_ranks);
-	for (int r = 0; r < num_ranks; r++) {
-		fake_form_fill(found, r, &rig.configs[r]);
+	form_rig_init(&rig, fake_form_find(form), num_ranks, 11);
+	for (int r = 0; r < num_ranks; r++)
 		rig.configs[r].patience_ns = patience_ns;
-	}
-	if (!rig_open(&rig))
-		fail_msg("%s; %s", rig.ranks[0].message, rig.ranks[1].message);
+	form_rig_open(&rig);
 }
 
 static void start(const char *form, int num_ranks)
 {
 	start_patient(form, num_ranks, 0);
-}
-
-static void finish(void)
-{
-	assert_true(rig_close(&rig));
-	assert_int_equal(rig_hangs(), 0);
-	assert_int_equal(fake_verbs_not_ready(), 0);
-	assert_int_equal(fake_verbs_finish(), 0);
 }
 
 static void expect_state(int rank, int peer, enum peer_state state)
@@ -96,7 +80,7 @@ static void a_request_that_fails_ends_the_link_at_both_ends(void **state)
 		assert_true(fake_verbs_failed());
 		expect_state(0, 1, PEER_DEAD);
 		expect_state(1, 0, PEER_DEAD);
-		finish();
+		form_rig_close(&rig);
 	}
 }
 
@@ -115,7 +99,7 @@ static void an_idle_link_to_a_dead_host_ends(void **state)
 		expect_state(2, 1, PEER_DEAD);
 		assert_int_equal(rig_state(&rig.ranks[0], 2), PEER_ALIVE);
 		assert_int_equal(rig_state(&rig.ranks[2], 0), PEER_ALIVE);
-		finish();
+		form_rig_close(&rig);
 	}
 }
 
@@ -130,7 +114,7 @@ static void who_does_nothing_for_long_is_not_taken_for_dead(void **state)
 	for (int r = 0; r < 2; r++)
 		assert_int_equal(rig_state(&rig.ranks[r], 1 - r), PEER_ALIVE);
 	assert_true(rig_run(&rig, put_once));
-	finish();
+	form_rig_close(&rig);
 }
 
 /* The wire takes longer for what was queued before a beat than a peer may be
@@ -177,7 +161,7 @@ static void a_killed_process_is_noticed_without_a_put(void **state)
 		start(forms[f], 2);
 		fake_verbs_kill_process(1);
 		expect_state(0, 1, PEER_DEAD);
-		finish();
+		form_rig_close(&rig);
 	}
 }
 
@@ -188,7 +172,7 @@ static void a_device_that_is_pulled_out_ends_its_links(void **state)
 	fake_verbs_remove_device("twin1");
 	expect_state(0, 1, PEER_DEAD);
 	expect_state(1, 0, PEER_DEAD);
-	finish();
+	form_rig_close(&rig);
 }
 
 static void a_wire_that_is_mended_in_time_loses_nothing(void **state)
@@ -207,7 +191,7 @@ static void a_wire_that_is_mended_in_time_loses_nothing(void **state)
 			rig.ranks[1].area[DATA + PUT_BYTES - 1], cut + 1);
 		assert_true(rig_await_quiet(&rig.ranks[0]));
 	}
-	finish();
+	form_rig_close(&rig);
 }
 
 static void a_wire_that_stays_cut_ends_the_link_at_both_ends(void **state)
@@ -217,7 +201,7 @@ static void a_wire_that_stays_cut_ends_the_link_at_both_ends(void **state)
 	fake_verbs_cut(0, 1, true);
 	expect_state(0, 1, PEER_DEAD);
 	expect_state(1, 0, PEER_DEAD);
-	finish();
+	form_rig_close(&rig);
 }
 
 /* ---- what is left ------------------------------------------------------- */
@@ -232,7 +216,7 @@ static void who_leaves_is_not_taken_for_dead(void **state)
 		expect_state(0, 1, PEER_LEFT);
 		/* What it had put before it left is all there. */
 		assert_true(rig_await(&rig.ranks[0], 1, COUNTER, 1));
-		finish();
+		form_rig_close(&rig);
 	}
 }
 
@@ -247,7 +231,7 @@ static void puts_to_the_lost_go_nowhere_and_their_sources_are_free(void **state)
 	assert_int_equal(put_once(&rig.ranks[0]), 0);
 	assert_true(rig_await_quiet(&rig.ranks[0]));
 	assert_true(rig.ranks[0].peers[1]->ops->flushed(rig.ranks[0].peers[1]));
-	finish();
+	form_rig_close(&rig);
 }
 
 /* Rank 0 gives the link up; rank 1 goes on writing, as it does not know. */
@@ -271,7 +255,7 @@ static void nothing_of_the_lost_arrives_any_more(void **state)
 			assert_int_equal(put_once(&rig.ranks[1]), 0);
 		expect_state(1, 0, PEER_DEAD);
 		assert_memory_equal(before, area + DATA, PUT_BYTES);
-		finish();
+		form_rig_close(&rig);
 	}
 }
 
@@ -282,7 +266,7 @@ static void who_sleeps_is_woken_by_the_loss(void **state)
 	fake_verbs_kill_host(1);
 	/* Never comes; the wait ends as the peer is lost. */
 	assert_false(rig_await(&rig.ranks[0], 1, COUNTER, 1));
-	finish();
+	form_rig_close(&rig);
 }
 
 static void a_world_of_the_dead_closes(void **state)
@@ -293,7 +277,7 @@ static void a_world_of_the_dead_closes(void **state)
 		fake_verbs_kill_host(host);
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(put_once(&rig.ranks[0]), 0);
-	finish();
+	form_rig_close(&rig);
 }
 
 static void exposing_to_the_lost_does_no_harm(void **state)
@@ -315,7 +299,7 @@ static void exposing_to_the_lost_does_no_harm(void **state)
 	}
 	expect_state(0, 1, PEER_DEAD);
 	assert_int_equal(rig_state(rank, 2), PEER_ALIVE);
-	finish();
+	form_rig_close(&rig);
 }
 
 /* It is alive, as far as its device can tell, but takes nothing in. */
@@ -332,7 +316,7 @@ static void a_put_to_who_takes_no_records_ends(void **state)
 	assert_int_equal(status, SHUNT_OK); /* the last ones go nowhere */
 	far_unlock(rig.ranks[1].far);
 	expect_state(0, 1, PEER_DEAD);
-	finish();
+	form_rig_close(&rig);
 }
 
 /* True once a put was taken over whose record finds no receive. */
@@ -366,7 +350,7 @@ static void a_wait_for_the_source_of_a_stalled_put_ends(void **state)
 	assert_true(rig_await_quiet(rank));
 	far_unlock(rig.ranks[1].far);
 	expect_state(0, 1, PEER_DEAD);
-	finish();
+	form_rig_close(&rig);
 }
 
 /* A caller's fault: it costs the link, and nobody's memory. */

@@ -192,46 +192,46 @@ static enum shunt_status explain_placement(
 	return SHUNT_MISMATCH;
 }
 
-enum shunt_status agree_config(struct shunt_exchange *exchange,
-	enum shunt_status own, int64_t deadline)
+/* Gathers the members' fields, which must be alike. *other is a member whose
+ * placement is not the first one's, or -1. */
+static enum shunt_status compare_members(struct shunt_exchange *exchange,
+	struct shunt_group *group, uint64_t tag, enum shunt_status own,
+	int64_t deadline, int32_t *other)
 {
-	int32_t num_ranks = exchange->group->size;
 	struct notice mine = {0};
 	struct gathered gathered;
 	enum shunt_status status;
-	int32_t other;
 
 	if (own == SHUNT_OK)
 		config_fields_fill(&mine.fields, &exchange->accepted);
-	status = gather_notices(
-		exchange->group, TAG_CONFIG, &mine, own, deadline, &gathered);
+	status = gather_notices(group, tag, &mine, own, deadline, &gathered);
 	if (status != SHUNT_OK)
 		return status;
-	status = compare_fields(&gathered, num_ranks);
-	other = other_placement(&gathered, num_ranks);
+	status = compare_fields(&gathered, group->size);
+	*other = other_placement(&gathered, group->size);
 	free(gathered.blobs);
-	if (status == SHUNT_OK && other >= 0)
-		status = explain_placement(exchange, other, deadline);
 	return status;
+}
+
+enum shunt_status agree_config(struct shunt_exchange *exchange,
+	enum shunt_status own, int64_t deadline)
+{
+	int32_t other = -1;
+	enum shunt_status status = compare_members(
+		exchange, exchange->group, TAG_CONFIG, own, deadline, &other);
+
+	if (status != SHUNT_OK || other < 0)
+		return status;
+	return explain_placement(exchange, other, deadline);
 }
 
 enum shunt_status agree_tp(struct shunt_exchange *exchange,
 	struct shunt_group *tp_group, enum shunt_status own, int64_t deadline)
 {
-	struct notice mine = {0};
-	struct gathered gathered;
-	enum shunt_status status;
-	int32_t other;
+	int32_t other = -1;
+	enum shunt_status status = compare_members(
+		exchange, tp_group, TAG_TP, own, deadline, &other);
 
-	if (own == SHUNT_OK)
-		config_fields_fill(&mine.fields, &exchange->accepted);
-	status = gather_notices(
-		tp_group, TAG_TP, &mine, own, deadline, &gathered);
-	if (status != SHUNT_OK)
-		return status;
-	status = compare_fields(&gathered, tp_group->size);
-	other = other_placement(&gathered, tp_group->size);
-	free(gathered.blobs);
 	if (status != SHUNT_OK || other < 0)
 		return status;
 	error_set(SHUNT_MISMATCH,

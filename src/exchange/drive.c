@@ -211,8 +211,6 @@ enum shunt_status shunt_exchange_progress(
 {
 	enum shunt_status status;
 
-	if (!exchange)
-		return error_set(SHUNT_NULL_ARGUMENT, "exchange is NULL");
 	status = exchange_enter(exchange);
 	if (status != SHUNT_OK)
 		return status;

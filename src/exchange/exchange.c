@@ -343,21 +343,16 @@ static enum shunt_status report_broken(struct shunt_exchange *exchange)
 	return SHUNT_PEER_LOST;
 }
 
-enum shunt_status exchange_enter(struct shunt_exchange *exchange)
+/* What may be asked before the exchange is looked at. */
+static enum shunt_status check_entry(const struct shunt_exchange *exchange)
 {
-	enum shunt_status status = guard_check(exchange->world->generation);
-
-	if (status == SHUNT_OK && exchange->broken)
-		status = report_broken(exchange);
-	return status ? status : exchange_enter_any(exchange);
+	if (!exchange)
+		return error_set(SHUNT_NULL_ARGUMENT, "exchange is NULL");
+	return guard_check(exchange->world->generation);
 }
 
-enum shunt_status exchange_enter_any(struct shunt_exchange *exchange)
+static enum shunt_status take(struct shunt_exchange *exchange)
 {
-	enum shunt_status status = guard_check(exchange->world->generation);
-
-	if (status != SHUNT_OK)
-		return status;
 	if (atomic_flag_test_and_set_explicit(
 		    &exchange->busy, memory_order_acquire))
 		return error_set(SHUNT_STATE,
@@ -368,6 +363,22 @@ enum shunt_status exchange_enter_any(struct shunt_exchange *exchange)
 	if (exchange->world->far)
 		far_progress(exchange->world->far);
 	return SHUNT_OK;
+}
+
+enum shunt_status exchange_enter(struct shunt_exchange *exchange)
+{
+	enum shunt_status status = check_entry(exchange);
+
+	if (status == SHUNT_OK && exchange->broken)
+		status = report_broken(exchange);
+	return status ? status : take(exchange);
+}
+
+enum shunt_status exchange_enter_any(struct shunt_exchange *exchange)
+{
+	enum shunt_status status = check_entry(exchange);
+
+	return status ? status : take(exchange);
 }
 
 void exchange_leave(struct shunt_exchange *exchange)

@@ -331,9 +331,9 @@ uint8_t *exchange_share(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank);
 
 /*
- * Every public call on an exchange is bracketed by these. Errors: STATE
- * (forked child; another thread is inside), PEER_LOST (a rank was lost before:
- * nothing works on this exchange any more).
+ * Every public call on an exchange is bracketed by these. Errors: NULL_ARGUMENT
+ * (no exchange), STATE (forked child; another thread is inside), PEER_LOST (a
+ * rank was lost before: nothing works on this exchange any more).
  */
 enum shunt_status exchange_enter(struct shunt_exchange *exchange);
 /* The same for calls that a lost rank does not hinder. */

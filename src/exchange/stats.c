@@ -141,8 +141,6 @@ enum shunt_status shunt_stats_reset(struct shunt_exchange *exchange)
 {
 	enum shunt_status status;
 
-	if (!exchange)
-		return error_set(SHUNT_NULL_ARGUMENT, "exchange is NULL");
 	status = exchange_enter_any(exchange);
 	if (status != SHUNT_OK)
 		return status;

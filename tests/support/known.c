@@ -91,19 +91,6 @@ static void bring_row(const struct known_variant *variant, const float *x,
 		KNOWN_HIDDEN, row, &ignored, &ignored);
 }
 
-static float plain_dot(const float *a, const float *b)
-{
-	float lanes[16] = {0};
-
-	for (int h = 0; h < KNOWN_HIDDEN; h++)
-		lanes[h % 16] =
-			operand_plus(lanes[h % 16], operand_times(a[h], b[h]));
-	for (int half = 8; half >= 1; half /= 2)
-		for (int i = 0; i < half; i++)
-			lanes[i] = operand_plus(lanes[i], lanes[i + half]);
-	return lanes[0];
-}
-
 /* All stored values as the library sees them: rounded to the type. */
 static void plain_special(const struct known_variant *variant,
 	const struct known_inputs *inputs, int64_t t, int64_t z, float *row)
@@ -119,10 +106,10 @@ static void plain_special(const struct known_variant *variant,
 		return;
 	memcpy(alpha, inputs->alpha1[c], sizeof(alpha));
 	round_to(variant->expert_dtype, alpha, KNOWN_HIDDEN);
-	a1 = plain_dot(alpha, x);
+	a1 = operand_dot(alpha, x, KNOWN_HIDDEN);
 	memcpy(alpha, inputs->alpha2[c], sizeof(alpha));
 	round_to(variant->expert_dtype, alpha, KNOWN_HIDDEN);
-	a2 = plain_dot(alpha, x);
+	a2 = operand_dot(alpha, x, KNOWN_HIDDEN);
 	memcpy(v, inputs->v[c], sizeof(v));
 	round_to(variant->expert_dtype, v, KNOWN_HIDDEN);
 	max = a1 > a2 ? a1 : a2;
@@ -194,7 +181,8 @@ void known_tail(const struct known_variant *variant,
 	convert_store(variant->out_dtype, z, KNOWN_HIDDEN, due->out[t]);
 	if (!variant->gamma)
 		return;
-	rstd = operand_plus(plain_dot(z, z) / (float)KNOWN_HIDDEN, 1e-6f);
+	rstd = operand_plus(
+		operand_dot(z, z, KNOWN_HIDDEN) / (float)KNOWN_HIDDEN, 1e-6f);
 	rstd = 1.0f / sqrtf(rstd);
 	due->rstd[t] = rstd;
 	for (int h = 0; h < KNOWN_HIDDEN; h++)

@@ -28,6 +28,22 @@ int leftovers_descriptors(void)
 	return count_entries("/proc/self/fd", "");
 }
 
+int leftovers_setup(void **state)
+{
+	static int before;
+
+	before = leftovers_descriptors();
+	*state = &before;
+	return 0;
+}
+
+int leftovers_teardown(void **state)
+{
+	const int *before = *state;
+
+	return leftovers_descriptors() == *before ? 0 : -1;
+}
+
 int leftovers_mappings(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");

@@ -21,6 +21,14 @@ bool leftovers_check(const struct leftovers *before, char *why, size_t bytes);
 int leftovers_descriptors(void);
 int leftovers_mappings(void);
 
+/* Setup and teardown of a test that must leave as many descriptors as it finds;
+ * and such a test, for cmocka. */
+int leftovers_setup(void **state);
+int leftovers_teardown(void **state);
+#define LEFTOVERS_TEST(name)             \
+	cmocka_unit_test_setup_teardown( \
+		name, leftovers_setup, leftovers_teardown)
+
 /* Resident memory of this process in bytes. */
 long leftovers_resident(void);
 

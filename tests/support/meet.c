@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "bootstrap/net.h"
 #include "bootstrap/tcp.h"
 
 static void prepare(struct meet_call *call, int32_t rank, int32_t num_ranks,
@@ -45,6 +46,22 @@ void meet_prepare_tcp(struct meet_call *call, uint16_t port, int32_t rank,
 	strcpy(call->bootstrap.address, meet_address());
 	strcpy(call->bootstrap.key, "correct horse");
 	strcpy(call->bootstrap.job, "battery staple");
+}
+
+void meet_prepare_all(
+	struct meet_call *calls, int32_t num_ranks, int64_t span_ns)
+{
+	uint16_t port = meet_free_port();
+
+	for (int32_t rank = 0; rank < num_ranks; rank++)
+		meet_prepare_tcp(&calls[rank], port, rank, num_ranks, span_ns);
+}
+
+void meet_set_address(
+	struct meet_call *calls, int32_t num_ranks, const char *address)
+{
+	for (int32_t rank = 0; rank < num_ranks; rank++)
+		strcpy(calls[rank].bootstrap.address, address);
 }
 
 /* Through the front door, but for another version. */
@@ -115,6 +132,13 @@ void meet_check(const struct meet_call *calls, int32_t num_ranks)
 	}
 }
 
+void meet_finish_all(struct meet_call *calls, int32_t num_ranks)
+{
+	for (int32_t rank = 0; rank < num_ranks; rank++)
+		meet_finish(&calls[rank]);
+	meet_check(calls, num_ranks);
+}
+
 void meet_check_error(const struct meet_call *call, enum shunt_status status,
 	const int32_t *ranks, const char *words)
 {
@@ -130,6 +154,18 @@ void meet_check_error(const struct meet_call *call, enum shunt_status status,
 				call->bootstrap.rank, ranks[i], call->message);
 	}
 	assert_int_equal(call->num_ranks, i);
+}
+
+void meet_check_errors(const struct meet_call *calls, int32_t num_ranks,
+	enum shunt_status status, const int32_t *ranks, const char *words)
+{
+	for (int32_t rank = 0; rank < num_ranks; rank++)
+		meet_check_error(&calls[rank], status, ranks, words);
+}
+
+void meet_sleep(int64_t span_ns)
+{
+	net_sleep(clock_deadline(span_ns));
 }
 
 const char *meet_address(void)

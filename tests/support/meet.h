@@ -40,6 +40,14 @@ void meet_prepare_threads(struct meet_call *call, const char *name,
 void meet_prepare_tcp(struct meet_call *call, uint16_t port, int32_t rank,
 	int32_t num_ranks, int64_t span_ns);
 
+/* The same of ranks 0 .. num_ranks - 1, at a free port. */
+void meet_prepare_all(
+	struct meet_call *calls, int32_t num_ranks, int64_t span_ns);
+
+/* Has them meet at another address. */
+void meet_set_address(
+	struct meet_call *calls, int32_t num_ranks, const char *address);
+
 /* Makes the call in this thread. */
 void meet_run(struct meet_call *call);
 
@@ -53,10 +61,20 @@ void meet_run_all(struct meet_call *calls, int32_t num_ranks);
 /* Fails the test unless all of them met. */
 void meet_check(const struct meet_call *calls, int32_t num_ranks);
 
+/* Finishes calls that were started; fails the test unless all of them met. */
+void meet_finish_all(struct meet_call *calls, int32_t num_ranks);
+
 /* Fails the test unless the call got `status`, with exactly these ranks
  * (up to the first negative one) and these words. */
 void meet_check_error(const struct meet_call *call, enum shunt_status status,
 	const int32_t *ranks, const char *words);
+
+/* The same of num_ranks calls. */
+void meet_check_errors(const struct meet_call *calls, int32_t num_ranks,
+	enum shunt_status status, const int32_t *ranks, const char *words);
+
+/* Lets others come, or not. */
+void meet_sleep(int64_t span_ns);
 
 /* A loopback address that other test programs do not use. */
 const char *meet_address(void);

@@ -39,6 +39,19 @@ float operand_times(float a, float b)
 	return product;
 }
 
+float operand_dot(const float *a, const float *b, int64_t hidden)
+{
+	float lanes[16] = {0};
+
+	for (int64_t h = 0; h < hidden; h++)
+		lanes[h % 16] =
+			operand_plus(lanes[h % 16], operand_times(a[h], b[h]));
+	for (int half = 8; half >= 1; half /= 2)
+		for (int i = 0; i < half; i++)
+			lanes[i] = operand_plus(lanes[i], lanes[i + half]);
+	return lanes[0];
+}
+
 float operand_from_bits(uint32_t bits)
 {
 	float value;
@@ -84,6 +97,14 @@ float operand_value(enum operand_kind kind, uint64_t *random)
 	default:
 		return plain;
 	}
+}
+
+float operand_special(uint32_t random)
+{
+	static const uint32_t bits[] = {0x7fc00000, 0xffc00001, 0x7f800001,
+		0x7f800000, 0xff800000, 0xff812345};
+
+	return operand_from_bits(bits[random % 6]);
 }
 
 void operand_put(struct operand *operand, enum shunt_dtype dtype,

@@ -45,9 +45,15 @@ void operand_put(struct operand *operand, enum shunt_dtype dtype,
 uint32_t operand_random(uint64_t *random);
 float operand_value(enum operand_kind kind, uint64_t *random);
 
+/* A NaN or an Inf. */
+float operand_special(uint32_t random);
+
 /* a + b and a * b, each rounded by itself, whatever the compiler. */
 float operand_plus(float a, float b);
 float operand_times(float a, float b);
+
+/* The sum of a[h] * b[h], in 16 lanes that are then added pairwise. */
+float operand_dot(const float *a, const float *b, int64_t hidden);
 
 float operand_from_bits(uint32_t bits);
 uint32_t operand_to_bits(float value);

@@ -35,7 +35,6 @@ const int32_t quad_ids[4][4] = {{0, 2}, {0, 1}, {1, 0, 2, 2}, {3, 0}};
 const int64_t quad_tokens[4] = {1, 1, 2, 1};
 
 const float quad_factors[4][2] = {{1, 2}, {4, 8}, {16, 32}, {64, 128}};
-const float quad_sums[4][2] = {{17 * 5}, {17 * 3}, {17 * 3, 17 * 8}, {17 * 9}};
 
 const struct plain_row quad_own_first[4][6] = {
 	{{0, 0, 0, 0}, {1, 1, 0, 0}, {2, 0, 0, 1}, {3, 1, 0, 1}, {1, 1, 0, 1},
@@ -48,12 +47,19 @@ static const int32_t quad_own_counts_first[4][8] = {{1, 2, 2, 3, 1, 2, 3, 3},
 	{1, 1, 1, 1, 2, 2, 2, 3}, {1, 2, 3, 3, 1, 2, 2, 3},
 	{2, 2, 2, 3, 1, 1, 1, 1}};
 
+void quad_bring(struct plain *plain)
+{
+	int32_t rank = plain->seat->rank;
+
+	plain_bring(plain, quad_tokens[rank], quad_ids[rank]);
+}
+
 void quad_dispatch(struct plain *plain, struct seat *seat,
 	const struct quad_groups *groups,
 	const struct shunt_exchange_config *config)
 {
 	plain_init(plain, seat, groups->ep, config);
-	plain_bring(plain, quad_tokens[seat->rank], quad_ids[seat->rank]);
+	quad_bring(plain);
 	plain_dispatch(plain);
 }
 
@@ -63,6 +69,16 @@ struct shunt_exchange_config quad_config(const struct quad_groups *groups)
 
 	config.tp_group = groups->tp;
 	return config;
+}
+
+void quad_combine(struct plain *plain)
+{
+	static const float sums[4][2] = {
+		{17 * 5}, {17 * 3}, {17 * 3, 17 * 8}, {17 * 9}};
+	int32_t rank = plain->seat->rank;
+
+	SEAT_OK(plain->seat, plain_try_combine(plain, quad_factors[rank]));
+	plain_expect_sums(plain, sums[rank]);
 }
 
 void quad_expect_step(struct plain *plain, bool rank_order)
@@ -80,6 +96,5 @@ void quad_expect_step(struct plain *plain, bool rank_order)
 		tp_counts[r]);
 	plain_expect_i64(seat, "expert_token_nums",
 		plain->out.expert_token_nums, 2, nums[r]);
-	SEAT_OK(seat, plain_try_combine(plain, quad_factors[seat->rank]));
-	plain_expect_sums(plain, quad_sums[seat->rank]);
+	quad_combine(plain);
 }

@@ -23,12 +23,17 @@ extern const int64_t quad_tokens[4];
 /* Expert e multiplies by 2^e on TP rank 0, and by 16 * 2^e on TP rank 1: their
  * sum is 17 * 2^e. */
 extern const float quad_factors[4][2];
-extern const float quad_sums[4][2];
 
 /* What each rank receives, own rows first. */
 extern const struct plain_row quad_own_first[4][6];
 
 struct shunt_exchange_config quad_config(const struct quad_groups *groups);
+
+/* What this rank brings to a step. */
+void quad_bring(struct plain *plain);
+
+/* Combines; ends this rank unless the sums are as they should be. */
+void quad_combine(struct plain *plain);
 
 /* Makes the exchange and dispatches. Owes plain_fini(). */
 void quad_dispatch(struct plain *plain, struct seat *seat,
