@@ -132,7 +132,7 @@ static void a_slow_wire_is_not_taken_for_a_dead_host(void **state)
 	fake_verbs_pace(0);
 	for (int r = 0; r < 2; r++)
 		assert_int_equal(rig_state(&rig.ranks[r], 1 - r), PEER_ALIVE);
-	finish();
+	form_rig_close(&rig);
 }
 
 /* TCP goes on taking what is for it. */
@@ -149,7 +149,7 @@ static void a_dead_host_is_found_behind_what_was_queued(void **state)
 	fake_verbs_kill_host(1);
 	fake_verbs_pace(0);
 	expect_state(0, 1, PEER_DEAD);
-	finish();
+	form_rig_close(&rig);
 }
 
 static void a_killed_process_is_noticed_without_a_put(void **state)
