@@ -13,9 +13,8 @@ static bool adds_up(const struct shunt_exchange *exchange,
 {
 	const struct shape *shape = exchange_shape(exchange);
 
-	return shape->sums_by_host &&
-	       view_rail(view, exchange->rank, shape->hosts->host[rank]) ==
-		       rank;
+	return shape->sums_by_host && view_rail(view, exchange->rank,
+					      shape->hosts->host[rank]) == rank;
 }
 
 void absent_note(const struct shunt_exchange *exchange, struct step *step)
@@ -26,14 +25,13 @@ void absent_note(const struct shunt_exchange *exchange, struct step *step)
 		step->met_all = step->epoch;
 		return;
 	}
-	for (int32_t i = 0; exchange_shape(exchange)->hosts &&
-			    i < view->num_members;
-		i++) {
+	for (int32_t i = 0;
+		exchange_shape(exchange)->hosts && i < view->num_members; i++) {
 		int32_t rank = view->members[i];
 
 		if (exchange_is_far(exchange, rank))
-			step->met[rank] = (struct met){step->epoch,
-				adds_up(exchange, view, rank)};
+			step->met[rank] = (struct met){
+				step->epoch, adds_up(exchange, view, rank)};
 	}
 }
 
