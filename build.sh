@@ -28,11 +28,14 @@ Usage: ./build.sh COMMAND [ARGUMENT...]
                      with what they are to reach (bench/gate.py)
   vm [CASE...]       build, then test cases on two hosts with RDMA, which are
                      guests of QEMU (tests/vm/run.sh)
+  model [OPTION...]  build, then hold `shunt model' against steps over two
+                     hosts, a guest of User-Mode Linux (tests/vm/model.sh)
   fuzz               each fuzzer for SHUNT_FUZZ_SECONDS (20); needs clang
   format             lay the sources out as .clang-format says
   format-check       fail if `format' would change anything
   lint               clang-tidy and shellcheck
-  ci                 all of that but bench and format, as .ci/run
+  ci                 all of that but bench, model and format, as
+                     .ci/run
   help               this text
 
 Builds go to build/, build-asan/, build-tsan/ and build-fuzz/.
@@ -77,6 +80,9 @@ needs_vm=(qemu-system-x86_64:qemu-system-x86 static=busybox:busybox-static
 	cpio:cpio file=/sbin/modinfo:kmod xz:xz-utils ip:iproute2
 	setpriv:util-linux rping:rdmacm-utils
 	file=/etc/libibverbs.d/rxe.driver:ibverbs-providers gcc:gcc make:make)
+needs_uml=(static=busybox:busybox-static flex:flex bison:bison bc:bc xz:xz-utils
+	ip:iproute2 setpriv:util-linux make:make gcc:gcc python3:python3
+	file=/etc/libibverbs.d/rxe.driver:ibverbs-providers)
 needs_fuzz=(clang:clang rt=fuzzer:libclang-rt-dev)
 
 has() {
@@ -226,6 +232,13 @@ run_vm() {
 	step "cases in guests" tests/vm/run.sh "${@:-all}"
 }
 
+run_model() {
+	need "${needs_build[@]}" "${needs_test[@]}" "${needs_uml[@]}"
+	compile build "shunt_program vm_wire" -DCMAKE_BUILD_TYPE=Release \
+		-DBUILD_TESTING=ON
+	step "the model against two hosts" tests/vm/model.sh "$@"
+}
+
 run_fuzz() {
 	local source names=() name
 
@@ -278,6 +291,7 @@ main() {
 	tsan) run_tsan "$@" ;;
 	gate) run_gate ;;
 	vm) run_vm "$@" ;;
+	model) run_model "$@" ;;
 	fuzz) run_fuzz ;;
 	format | format-check)
 		need "${needs_format[@]}"

@@ -2,6 +2,7 @@
 
 Usage: model_check.py [--shunt PROGRAM] [--rounds N] [--quants int8,none]
        model_check.py [--shunt PROGRAM] --local FILE --runs FILE... OPTION...
+       model_check.py [--shunt PROGRAM] --boots DIR...
 
 First the constants that depend on no row, from steps without tokens: what a
 peer and an expert take, and a turn where ranks share cores. Then, for 2, 4 and
@@ -16,6 +17,11 @@ The second form measures nothing. Each of the --runs is what `shunt bench --host
 phases had, with the constants of a host from --local, a run of one of these hosts
 without --hosts and of the same rows, and those of the wire as OPTIONs, which go to
 `shunt model`.
+
+Nor does the third form, which does the same for what tests/vm/model.sh has measured
+in several boots of a guest, each with the constants of that boot: a DIR has them in
+`wire' and QUANT-T.local, and the runs in QUANT-T-*.hosts. A row has the median of
+the boots, their spread, and the median of the predictions.
 """
 import argparse
 import json
@@ -137,38 +143,100 @@ def load(path):
     return run
 
 
-def check_run(shunt, local, path, options):
-    """A row of the table of runs over hosts."""
-    run = load(path)
-    if not run.get("hosts"):
-        sys.exit(f"model_check: {path}: was not measured with --hosts")
+def predict_run(shunt, local, run, options):
+    """Of each phase of a run over hosts: its algorithm, what was measured, what
+    is predicted, and the name of the largest term and its share."""
     words = [word for name in PARAMETERS for word in
              (f"--{name.replace('_', '-')}", run["parameters"][name])]
     model = json.loads(call(shunt, "model", "--from", local, *words, *options,
                             "--json", "-"))
-    cells = [run["parameters"][name] for name in
-             ("quant", "ranks", "hosts", "tokens")]
     for phase in PHASES:
         algorithm = run["hosts"][phase]["algorithm"]
         # On one host there is one way.
         result = (model[algorithm] or model["fullmesh"])[phase]
-        measured, predicted = run[f"{phase}_us"]["p50"], result["total_us"]
         largest = max((name for name in result if name.endswith("_us") and
                        name != "total_us"), key=result.get)
+        yield (algorithm, run[f"{phase}_us"]["p50"], result["total_us"],
+               largest.removesuffix("_us"), result[largest])
+
+
+def load_hosts(path):
+    run = load(path)
+    if not run.get("hosts"):
+        sys.exit(f"model_check: {path}: was not measured with --hosts")
+    return run
+
+
+def check_run(shunt, local, path, options):
+    """A row of the table of runs over hosts."""
+    run = load_hosts(path)
+    cells = [run["parameters"][name] for name in
+             ("quant", "ranks", "hosts", "tokens")]
+    for algorithm, measured, predicted, largest, us in predict_run(
+            shunt, local, run, options):
         cells += [algorithm, f"{measured:.0f}", f"{predicted:.0f} "
                   f"({100 * (predicted / measured - 1):+.0f} %)",
-                  f"{largest[:-3]} {result[largest]:.0f}"]
+                  f"{largest} {us:.0f}"]
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
-def check_runs(ours, options):
-    heads = ["quant", "ranks", "hosts", "T"]
+def print_heads(heads, of_phase):
     for phase in PHASES:
-        heads += [phase, "us", "predicted", "most of it"]
+        heads = heads + [phase] + of_phase
     print("| " + " | ".join(heads) + " |")
     print("|" + "---|" * len(heads))
+
+
+def check_runs(ours, options):
+    print_heads(["quant", "ranks", "hosts", "T"],
+                ["us", "predicted", "most of it"])
     for path in ours.runs:
         check_run(ours.shunt, ours.local, path, options)
+
+
+def read_boot(shunt, folder, rows):
+    """Adds to rows[device, quant, tokens, algorithm] what a boot has of it."""
+    device = (folder / "device").read_text(encoding="utf-8").strip()
+    wire = (folder / "wire").read_text(encoding="utf-8").split()
+    print(f"{device}: {' '.join(wire)}")
+    for path in folder.glob("*.hosts"):
+        run = load_hosts(path)
+        quant, tokens = (run["parameters"][name] for name in
+                         ("quant", "tokens"))
+        phases = list(predict_run(
+            shunt, folder / f"{quant}-{tokens}.local", run, wire))
+        key = device, quant, tokens, phases[0][0]
+        rows.setdefault(key, []).append(phases)
+
+
+def boots_cells(boots):
+    """Of a phase: the median of boots and their spread, the prediction, that of
+    each boot by its own constants, and the term that was the largest most often."""
+    measured = [boot[1] for boot in boots]
+    median = statistics.median(measured)
+    predicted = statistics.median(boot[2] for boot in boots)
+    largest = statistics.mode(boot[3] for boot in boots)
+    share = statistics.median(boot[4] for boot in boots if boot[3] == largest)
+    return [f"{median:.0f} ({min(measured):.0f} .. {max(measured):.0f})",
+            f"{predicted:.0f} ({100 * (predicted / median - 1):+.0f} %)",
+            f"{largest} {share:.0f}"]
+
+
+def check_boots(ours):
+    rows = {}
+    try:
+        for folder in ours.boots:
+            read_boot(ours.shunt, pathlib.Path(folder), rows)
+    except OSError as error:
+        sys.exit(f"model_check: {error}")
+    print()
+    print_heads(["device", "quant", "T", "algorithm"],
+                ["predicted", "most of it"])
+    for key, boots in sorted(rows.items()):
+        cells = list(key)
+        for phases in zip(*boots):
+            cells += boots_cells(phases)
+        print("| " + " | ".join(map(str, cells)) + " |")
 
 
 def main():
@@ -179,9 +247,15 @@ def main():
     parser.add_argument("--quants", default="int8,none")
     parser.add_argument("--local")
     parser.add_argument("--runs", nargs="+")
+    parser.add_argument("--boots", nargs="+")
     options, constants = parser.parse_known_args()
     if bool(options.local) != bool(options.runs):
         parser.error("--local and --runs go together")
+    if options.boots:
+        if options.runs or constants:
+            parser.error("--boots: goes with --shunt only")
+        check_boots(options)
+        return
     if options.runs:
         check_runs(options, constants)
         return

@@ -210,37 +210,82 @@ what_is_not_measured_must_be_given() {
 	says err "--topk 9"
 }
 
-# Against a run over hosts as the bench would tell it.
-runs_over_hosts_are_held_against_the_model() {
-	local parameters predicted
-	write_bench
-	parameters='"ranks": 4, "hosts": 2, "tokens": 3, "hidden": 4, "topk": 2,
-	"experts": 4, "dtype": "bf16", "quant": "none", "scale_form": "f32",
-	"expert_dtype": "bf16", "out_dtype": "bf16", "combine_quant": "none",
-	"placement": "even", "routing": "one", "seed": 1'
-	modelled --hosts 2 "${wire[@]}" --from "$work/bench" --cores 6
-	predicted=$(python3 -c "
-import json
-j = json.load(open('$work/json'))
-print(j['hierarchy']['dispatch']['total_us'])
-print(j['fullmesh']['combine']['total_us'] * 2)")
+# write_run DISPATCH_US COMBINE_US: $work/run, a run over hosts as the bench would
+# tell it, of $work/bench's rows.
+write_run() {
 	cat >"$work/run" <<-END
-	{"ok": true, "parameters": {$parameters},
+	{"ok": true, "parameters": {"ranks": 4, "hosts": 2, "tokens": 3,
+	"hidden": 4, "topk": 2, "experts": 4, "dtype": "bf16", "quant": "none",
+	"scale_form": "f32", "expert_dtype": "bf16", "out_dtype": "bf16",
+	"combine_quant": "none", "placement": "even", "routing": "one",
+	"seed": 1},
 	"hosts": {"dispatch": {"algorithm": "hierarchy"},
 		"combine": {"algorithm": "fullmesh"}},
-	"dispatch_us": {"p50": $(sed -n 1p <<<"$predicted")},
-	"combine_us": {"p50": $(sed -n 2p <<<"$predicted")}}
+	"dispatch_us": {"p50": $1}, "combine_us": {"p50": $2}}
 	END
-	expect 0 python3 "$top/bench/model_check.py" --shunt "$shunt" \
-		--local "$work/bench" --runs "$work/run" "${host[@]}" "${wire[@]}"
+}
+
+# predicted ALGORITHM PHASE [TIMES], in microseconds.
+predicted() {
+	python3 -c "import json
+print(json.load(open('$work/json'))['$1']['$2']['total_us'] * ${3:-1})"
+}
+
+model_check() {
+	python3 "$top/bench/model_check.py" --shunt "$shunt" "$@"
+}
+
+runs_over_hosts_are_held_against_the_model() {
+	write_bench
+	modelled --hosts 2 "${wire[@]}" --from "$work/bench" --cores 6
+	write_run "$(predicted hierarchy dispatch)" \
+		"$(predicted fullmesh combine 2)"
+	expect 0 model_check --local "$work/bench" --runs "$work/run" \
+		"${host[@]}" "${wire[@]}"
 	grep -E '^\| none \| 4 \| 2 \| 3 \| hierarchy .*\(\+0 %\) .*\(-50 %\)' \
 		"$work/out" >/dev/null || fail "$(cat "$work/out")"
-	expect 1 python3 "$top/bench/model_check.py" --shunt "$shunt" \
-		--local "$work/bench" --runs "$work/bench"
+	expect 1 model_check --local "$work/bench" --runs "$work/bench"
 	says err "was not measured with --hosts"
-	expect 2 python3 "$top/bench/model_check.py" --shunt "$shunt" \
-		--runs "$work/run"
+	expect 2 model_check --runs "$work/run"
 	says err "--local and --runs go together"
+}
+
+# write_boot NAME DISPATCH_US COMBINE_US: what tests/vm/model.sh leaves of a boot.
+write_boot() {
+	local boot=$work/$1
+
+	mkdir -p "$boot"
+	echo soft >"$boot/device"
+	echo "${wire[*]}" >"$boot/wire"
+	write_run "$2" "$3"
+	cp "$work/run" "$boot/none-3-x.hosts"
+	cp "$work/bench" "$boot/none-3.local"
+}
+
+boots_of_a_rig_are_held_against_the_model() {
+	local dispatch combine
+
+	write_bench
+	expect 0 "$shunt" model "${tiny[@]}" --hosts 2 --from "$work/bench" \
+		"${wire[@]}" --quiet --json "$work/json"
+	dispatch=$(predicted hierarchy dispatch)
+	combine=$(predicted fullmesh combine 2)
+	# Medians of three boots.
+	write_boot 1 "$dispatch" 1
+	write_boot 2 99999 "$combine"
+	write_boot 3 1 99999
+	expect 0 model_check --boots "$work"/[123]
+	says out "soft: ${wire[*]}"
+	printf '| soft | none | 3 | hierarchy | %.0f (1 .. 99999) | %.0f (+0 %%) |' \
+		"$dispatch" "$dispatch" >"$work/row"
+	grep -F -f "$work/row" "$work/out" | grep -qF " (1 .. 99999) | $(
+		printf %.0f "$(predicted fullmesh combine)") (-50 %)" ||
+		fail "$(cat "$work/out")"
+	rm "$work/2/wire"
+	expect 1 model_check --boots "$work"/[123]
+	says err "2/wire"
+	expect 2 model_check --boots "$work/1" "${wire[@]}"
+	says err "--boots: goes with --shunt only"
 }
 
 people_see_what_programs_read() {
@@ -282,5 +327,6 @@ run_tests one_host_adds_up_as_by_hand few_tokens_take_one_phase \
 	constants_come_from_a_run_of_the_bench \
 	a_run_that_does_not_fit_is_refused what_is_not_measured_must_be_given \
 	runs_over_hosts_are_held_against_the_model \
+	boots_of_a_rig_are_held_against_the_model \
 	people_see_what_programs_read the_document_names_all_that_there_is \
 	-- "$@"
