@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "support/child.h"
-#include "support/fake_forms.h"
-#include "support/far_rig.h"
+#include "support/form_rig.h"
 #include "transport/verbs.h"
 
 #define COUNTER 0
@@ -22,22 +21,8 @@ static struct rig rig, second;
 
 static void start_form(const char *form, int num_ranks)
 {
-	const struct fake_form *found = fake_form_find(form);
-
-	assert_non_null(found);
-	fake_form_start(found, 3);
-	rig_init(&rig, num_ranks);
-	for (int r = 0; r < num_ranks; r++)
-		fake_form_fill(found, r, &rig.configs[r]);
-	assert_true(rig_open(&rig));
-}
-
-static void finish(void)
-{
-	assert_true(rig_close(&rig));
-	assert_int_equal(rig_hangs(), 0);
-	/* Also of events that nobody acknowledged. */
-	assert_int_equal(fake_verbs_finish(), 0);
+	form_rig_init(&rig, fake_form_find(form), num_ranks, 3);
+	form_rig_open(&rig);
 }
 
 static void expect_state(int rank, int peer, enum peer_state state)
@@ -111,7 +96,7 @@ static void what_completes_nothing_any_more_ends_its_links(void **state)
 		fake_verbs_async("fake0", types[n % 3]);
 		expect_state(0, 1, PEER_DEAD);
 		expect_state(1, 0, PEER_DEAD);
-		finish();
+		form_rig_close(&rig);
 		assert_non_null(
 			strstr(notes_end(), ibv_event_type_str(types[n % 3])));
 	}
@@ -124,7 +109,7 @@ static void an_event_is_logged_with_its_device(void **state)
 	notes_begin();
 	fake_verbs_async("fake0", IBV_EVENT_DEVICE_FATAL);
 	expect_state(0, 1, PEER_DEAD);
-	finish();
+	form_rig_close(&rig);
 	assert_non_null(strstr(notes_end(),
 		"shunt[rank 0]: device fake0: local catastrophic error"));
 }
@@ -141,7 +126,7 @@ static void an_event_ends_the_links_of_its_device_only(void **state)
 	expect_state(2, 0, PEER_DEAD);
 	assert_int_equal(rig_state(&rig.ranks[1], 2), PEER_ALIVE);
 	assert_int_equal(rig_state(&rig.ranks[2], 1), PEER_ALIVE);
-	finish();
+	form_rig_close(&rig);
 }
 
 /* What matters of these shows in beats, or not at all. */
@@ -160,7 +145,7 @@ static void what_a_link_outlives_is_only_logged(void **state)
 	assert_int_equal(rig_state(&rig.ranks[0], 1), PEER_ALIVE);
 	assert_int_equal(rig_state(&rig.ranks[1], 0), PEER_ALIVE);
 	assert_true(rig_run(&rig, signal_other));
-	finish();
+	form_rig_close(&rig);
 	assert_null(strstr(notes_end(), "ends"));
 }
 
@@ -179,7 +164,7 @@ static void all_worlds_of_a_process_hear_of_a_device(void **state)
 	expect_state(0, 1, PEER_DEAD);
 	assert_true(rig_await_state(&second.ranks[0], 1, PEER_DEAD));
 	assert_true(rig_close(&second));
-	finish();
+	form_rig_close(&rig);
 }
 
 /* ---- descriptors -------------------------------------------------------- */
@@ -201,7 +186,7 @@ static void a_broken_descriptor_ends_its_links_and_is_left_alone(void **state)
 	sleep(1);
 	assert_in_range(fake_verbs_channel_looks() - before, 0, 3000);
 	assert_int_equal(rig_state(&rig.ranks[1], 2), PEER_ALIVE);
-	finish();
+	form_rig_close(&rig);
 	assert_non_null(
 		strstr(notes_end(), "device fake0 has a broken event "));
 }
@@ -224,7 +209,7 @@ static void a_descriptor_of_all_that_is_closed_ends_all_links(void **state)
 	assert_int_equal(
 		dup2(kept, rig.ranks[0].far->wake), rig.ranks[0].far->wake);
 	close(kept);
-	finish();
+	form_rig_close(&rig);
 }
 
 int main(int argc, char **argv)

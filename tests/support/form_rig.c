@@ -28,5 +28,6 @@ void form_rig_close(struct rig *rig)
 	assert_true(rig_close(rig));
 	assert_int_equal(rig_hangs(), 0);
 	assert_int_equal(fake_verbs_not_ready(), 0);
+	/* Also of events that nobody acknowledged. */
 	assert_int_equal(fake_verbs_finish(), 0);
 }
