@@ -11,8 +11,9 @@
 # -n BOOTS (3)   with each device
 # -d DEVICES ("rxe siw")
 # -T TOKENS ("1 8 64")   of a rank
-# -x COMMAND     runs each boot, such as "chrt -f 1" where a machine has other
-#                work, which would show: both processors are needed
+# -x COMMAND     runs each boot, such as "chrt -r 1" where a machine has other
+#                work, which would show: both processors are needed. Not -f,
+#                with which threads of the guest keep each other from running.
 # -o DIR (build/model)   what was measured, to look at; emptied first
 #
 # SHUNT_BUILD_DIR (build)     the builds
