@@ -21,8 +21,8 @@
  * A request behind the read is no sign: beats are posted for ever, and so small
  * that a buffer takes hours of them. (Some devices complete them before the read.)
  *
- * Between two signs lie at most as many bytes as one batch of requests, of which
- * one is signalled, and TCP's buffers hold. Messages are therefore short here.
+ * Between two signs lie at most as many bytes as one message, as each is signalled
+ * here, and TCP's buffers hold. Messages are therefore short.
  *
  * Under the lock, all of it.
  */
@@ -31,8 +31,8 @@
 
 #include "transport/verbs_lane.h"
 
-/* The longest message: LANE_BATCH of them, and as much in TCP's buffers, take a
- * wire of 14 Mbit/s less than five seconds. */
+/* The longest message: with some mebibytes in TCP's buffers it takes a wire of 14
+ * Mbit/s less than five seconds. */
 #define ECHO_MESSAGE_BYTES (UINT32_C(1) << 20)
 
 /* Looks for signs of life on a lane, at each beat. The link fails if there were

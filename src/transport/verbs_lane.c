@@ -15,6 +15,8 @@
 #define ID_LANE(id)       ((id) >> 24 & 0xffffff)
 #define ID_NUMBER(id)     ((id)&0xffffff)
 #define RECEIVES_AT_ONCE  16
+/* A wire of 100 Gb/s has some 5 us to do with it. */
+#define KEPT_BYTES 65536
 
 static uint64_t id_of(
 	const struct verbs_lane *lane, bool is_receive, uint64_t number)
@@ -40,6 +42,7 @@ bool lane_of(const struct far *far, uint64_t wr_id, struct verbs_lane **lane,
 void lane_reset(struct verbs_lane *lane)
 {
 	lane_release(lane);
+	lane_drop_kept(lane);
 	lane->generation++;
 	lane->head = lane->tail = 0;
 	lane->signalled = lane->awaited_head = 0;
@@ -125,10 +128,38 @@ bool lane_takes_record(struct verbs_lane *lane, uint32_t requests)
 
 /* ---- batches ----------------------------------------------------------- */
 
+static void batch_clear(struct lane_batch *batch)
+{
+	batch->num = 0;
+	batch->num_bytes = 0;
+}
+
 void lane_batch_begin(struct lane_batch *batch, struct verbs_lane *lane)
 {
+	if (lane->kept)
+		lane_post(lane->kept);
 	batch->lane = lane;
-	batch->num = 0;
+	batch_clear(batch);
+}
+
+struct lane_batch *lane_kept(struct verbs_lane *lane)
+{
+	lane->kept->lane = lane;
+	return lane->kept;
+}
+
+bool lane_post_kept_if_full(struct verbs_lane *lane)
+{
+	if (lane->kept->num < LANE_BATCH && lane->kept->num_bytes < KEPT_BYTES)
+		return false;
+	lane_post(lane->kept);
+	return true;
+}
+
+void lane_drop_kept(struct verbs_lane *lane)
+{
+	if (lane->kept)
+		batch_clear(lane->kept);
 }
 
 /* Lets a request carry a copy of the bytes; until the batch is posted they
@@ -177,6 +208,7 @@ static struct ibv_send_wr *batch_add(struct lane_batch *batch,
 	if (batch->num > 0)
 		batch->requests[batch->num - 1].next = request;
 	batch->num++;
+	batch->num_bytes += num_bytes;
 	lane->head++;
 	return request;
 }
@@ -269,7 +301,7 @@ static void batch_post(struct lane_batch *batch)
 	if (batch->num == 0)
 		return;
 	error = verbs_api()->post_send(lane->id->qp, batch->requests, &bad);
-	batch->num = 0;
+	batch_clear(batch);
 	if (error)
 		link_fail(lane->link, "posting to lane %d: %s", lane->number,
 			strerror(error));

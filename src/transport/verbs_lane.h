@@ -16,7 +16,7 @@
 
 #include "transport/verbs.h"
 
-#define LANE_BATCH 4
+#define LANE_BATCH 16
 
 /* Requests that go to the device together, with one call. */
 struct lane_batch {
@@ -26,6 +26,7 @@ struct lane_batch {
 	struct ibv_sge pieces[LANE_BATCH];
 	bool is_awaited[LANE_BATCH]; /* somebody waits until it is over */
 	struct record records[LANE_BATCH];
+	uint64_t num_bytes;
 };
 
 /* Makes a lane new, for its first queue pair or another. */
@@ -48,7 +49,21 @@ bool lane_takes_record(struct verbs_lane *lane, uint32_t requests);
 /* Whether so many bytes can be copied into a request now. */
 bool lane_takes_copy(const struct verbs_lane *lane, uint32_t num_bytes);
 
+/* What is kept goes first. */
 void lane_batch_begin(struct lane_batch *batch, struct verbs_lane *lane);
+
+/*
+ * The lane's own batch, of the first lane of a link: writes that nobody waits for yet
+ * may be kept in it, as a post takes longer than a request does. Whatever else goes
+ * to the lane takes them along, and so does link_pump().
+ */
+struct lane_batch *lane_kept(struct verbs_lane *lane);
+
+/* Posts what is kept, if it is enough for a post of its own. False: it is not. */
+bool lane_post_kept_if_full(struct verbs_lane *lane);
+
+/* Drops what is kept: its queue pair has failed. */
+void lane_drop_kept(struct verbs_lane *lane);
 
 /* Adds a write to an offset of the peer's segment. There is room for it. `mr`
  * covers the bytes; NULL: they are copied, PUT_COPY_BYTES at most, and there

@@ -31,6 +31,7 @@ static void lanes_to_error(struct verbs_link *link)
 			verbs_api()->modify_qp(
 				lane->id->qp, &error, IBV_QP_STATE);
 		lane->state = LANE_DEAD;
+		lane_drop_kept(lane);
 	}
 }
 
@@ -159,6 +160,7 @@ void link_pump(struct verbs_link *link)
 {
 	if (link->phase != LINK_OPEN)
 		return;
+	lane_post(lane_kept(&link->lanes[0]));
 	if (!outbox_send(link) || !put_continue(link))
 		link_stalls(link);
 	for (int l = 0; l < link->num_lanes && link->phase == LINK_OPEN; l++)

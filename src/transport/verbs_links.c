@@ -7,6 +7,7 @@
 #include "transport/verbs_address.h"
 #include "transport/verbs_device.h"
 #include "transport/verbs_image.h"
+#include "transport/verbs_lane.h"
 #include "transport/verbs_link.h"
 
 #define MAX_BOUNCES 4096
@@ -94,6 +95,10 @@ static enum shunt_status lanes_make(struct far *far)
 		lane->index = l;
 		lane->slots = calloc(far->queue_depth, sizeof(*lane->slots));
 		made = made && lane->slots;
+		if (lane->number > 0)
+			continue;
+		lane->kept = calloc(1, sizeof(*lane->kept));
+		made = made && lane->kept;
 	}
 	return made ? SHUNT_OK
 		    : error_set(SHUNT_NO_MEMORY,
@@ -175,8 +180,10 @@ void links_close(struct far *far)
 
 		if (link->phase != LINK_GONE)
 			link_bury(link);
-		for (int l = 0; link->lanes && l < link->num_lanes; l++)
+		for (int l = 0; link->lanes && l < link->num_lanes; l++) {
 			free(link->lanes[l].slots);
+			free(link->lanes[l].kept);
+		}
 		free(link->lanes);
 		free(link->outbox.records);
 		verbs_ranges_fini(&link->remote);

@@ -246,17 +246,21 @@ static bool send_first(
 		.value = put->add,
 	};
 	bool counts = put->counter_offset != PUT_NO_COUNTER;
-	struct lane_batch batch;
-	bool done;
+	struct verbs_lane *lane = &link->lanes[0];
+	struct lane_batch *batch = lane_kept(lane);
+	bool done = write_part(batch, put) && may_count;
 
-	lane_batch_begin(&batch, &link->lanes[0]);
-	done = write_part(&batch, put) && may_count;
-	if (done && counts) {
-		done = lane_takes_record(&link->lanes[0], 0);
-		if (done)
-			lane_add_record(&batch, &count);
+	if (done && !counts && !put->copied) {
+		if (!lane_post_kept_if_full(lane))
+			link_keep_busy(link);
+		return true;
 	}
-	lane_post(&batch);
+	if (done && counts) {
+		done = lane_takes_record(lane, 0);
+		if (done)
+			lane_add_record(batch, &count);
+	}
+	lane_post(batch);
 	return done;
 }
 

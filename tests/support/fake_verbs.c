@@ -283,6 +283,11 @@ int64_t fake_verbs_signalled(void)
 	return read_locked(&fake.signalled);
 }
 
+int64_t fake_verbs_largest_post(void)
+{
+	return read_locked(&fake.largest_post);
+}
+
 int64_t fake_verbs_channel_looks(void)
 {
 	return read_locked(&fake.channel_looks);

@@ -153,6 +153,9 @@ int fake_verbs_not_ready(void);
 int64_t fake_verbs_sent(void);
 int64_t fake_verbs_signalled(void);
 
+/* The most that one call has posted. */
+int64_t fake_verbs_largest_post(void);
+
 /* Looks at completion channels for events, of all hosts. */
 int64_t fake_verbs_channel_looks(void);
 

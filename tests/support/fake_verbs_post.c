@@ -148,6 +148,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *request,
 	struct ibv_send_wr **bad)
 {
 	struct fake_qp *mine = (struct fake_qp *)qp;
+	int64_t num = 0;
 	int result = 0;
 
 	fake_lock();
@@ -158,7 +159,10 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *request,
 		if (result)
 			break;
 		post_one_send(mine, request);
+		num++;
 	}
+	if (num > fake.largest_post)
+		fake.largest_post = num;
 	if (result)
 		*bad = request;
 	fake_run_at_post();

@@ -225,6 +225,7 @@ struct fake {
 	int not_ready;
 	int64_t sent;
 	int64_t signalled;
+	int64_t largest_post;
 	int64_t channel_looks;
 	uint32_t last_number; /* of queue pairs, keys, ids and ports */
 	bool dead[FAKE_MAX_HOSTS];

@@ -1,0 +1,132 @@
+/* Which requests go to a device together, and that none is left behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "support/child.h"
+#include "support/form_rig.h"
+
+#define ROW_BYTES UINT64_C(8192) /* eight of them make a post */
+#define NUM_ROWS  64
+#define COUNTER   0
+#define ROWS      UINT64_C(65536)
+#define SOURCE    (UINT64_C(2) << 20)
+
+/* Each by either answers; short queues have no room for so many. */
+static const char *const forms[] = {"roce", "iwarp", "two_devices"};
+
+static struct rig rig;
+
+static void start(const char *form)
+{
+	form_rig_init(&rig, fake_form_find(form), 2, 3);
+	form_rig_open(&rig);
+	memset(rig.ranks[1].area + ROWS, 0, NUM_ROWS * ROW_BYTES);
+	for (uint64_t r = 0; r < NUM_ROWS; r++)
+		memset(rig.ranks[0].area + SOURCE + r * ROW_BYTES, (int)r + 1,
+			ROW_BYTES);
+}
+
+static int put_row(struct rig_rank *rank, uint64_t row, uint64_t counter)
+{
+	CHILD_CHECK(rig_put(rank, 1, ROWS + row * ROW_BYTES,
+			    rank->area + SOURCE + row * ROW_BYTES, ROW_BYTES,
+			    counter, 1) == SHUNT_OK);
+	return 0;
+}
+
+static bool row_has_come(uint64_t row)
+{
+	const uint8_t *at = rig.ranks[1].area + ROWS + row * ROW_BYTES;
+	uint64_t due = UINT64_C(0x0101010101010101) * (row + 1);
+
+	for (uint64_t b = 0; b < ROW_BYTES; b += sizeof(due))
+		if (__atomic_load_n((const uint64_t *)(const void *)(at + b),
+			    __ATOMIC_ACQUIRE) != due)
+			return false;
+	return true;
+}
+
+/* ------------------------------------------------------------------------- */
+
+static int put_rows(struct rig_rank *rank)
+{
+	for (uint64_t r = 0; rank->rank == 0 && r < NUM_ROWS; r++)
+		CHILD_CHECK(put_row(rank, r,
+				    r == NUM_ROWS - 1 ? COUNTER
+						      : PUT_NO_COUNTER) == 0);
+	CHILD_CHECK(rank->rank == 0 || rig_await(rank, 0, COUNTER, 1));
+	return 0;
+}
+
+static void rows_are_posted_together_and_counted_behind(void **state)
+{
+	(void)state;
+	for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+		start(forms[f]);
+		assert_true(rig_run(&rig, put_rows));
+		for (uint64_t r = 0; r < NUM_ROWS; r++)
+			assert_true(row_has_come(r));
+		assert_true(fake_verbs_largest_post() >= 8);
+		form_rig_close(&rig);
+	}
+}
+
+/* Its rank does nothing more: it computes, say. */
+static void a_row_that_is_kept_goes_out_by_itself(void **state)
+{
+	int64_t deadline;
+
+	(void)state;
+	for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+		start(forms[f]);
+		assert_int_equal(put_row(&rig.ranks[0], 5, PUT_NO_COUNTER), 0);
+		deadline = clock_deadline(RIG_LONG_NS);
+		while (!row_has_come(5))
+			assert_true(clock_now() < deadline);
+		form_rig_close(&rig);
+	}
+}
+
+static void waiting_for_a_flush_sends_what_is_kept(void **state)
+{
+	(void)state;
+	start("roce");
+	assert_int_equal(put_row(&rig.ranks[0], 7, PUT_NO_COUNTER), 0);
+	assert_true(rig_await_quiet(&rig.ranks[0]));
+	assert_true(row_has_come(7)); /* RoCE acknowledges what is there */
+	form_rig_close(&rig);
+}
+
+static void what_is_kept_goes_nowhere_once_the_link_has_ended(void **state)
+{
+	(void)state;
+	for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+		start(forms[f]);
+		assert_int_equal(put_row(&rig.ranks[0], 0, PUT_NO_COUNTER), 0);
+		far_cut(rig.ranks[0].peers[1]);
+		assert_int_equal(put_row(&rig.ranks[0], 1, PUT_NO_COUNTER), 0);
+		assert_true(rig_await_quiet(&rig.ranks[0]));
+		assert_true(rig_await_state(&rig.ranks[0], 1, PEER_DEAD));
+		assert_true(rig_await_state(&rig.ranks[1], 0, PEER_DEAD));
+		form_rig_close(&rig);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_are_posted_together_and_counted_behind),
+		cmocka_unit_test(a_row_that_is_kept_goes_out_by_itself),
+		cmocka_unit_test(waiting_for_a_flush_sends_what_is_kept),
+		cmocka_unit_test(
+			what_is_kept_goes_nowhere_once_the_link_has_ended),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
