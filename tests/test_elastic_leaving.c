@@ -9,7 +9,13 @@
 
 #include <cmocka.h>
 
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
 #include "support/elastic.h"
+#include "support/fake_verbs.h"
+#include "support/meet.h"
 #include "support/ways.h"
 
 #define RANKS ELASTIC_RANKS
@@ -104,11 +110,76 @@ static void a_rank_that_has_ended_its_steps_keeps_its_links(void **state)
 	ways_run("0011 0101 0122 0001", leave_by_plan, NULL);
 }
 
+/* How long the last word of a rank was under way, while others left it out. */
+static _Atomic int64_t late_ns;
+
+/* A step that all give up behind its dispatch; what the last rank, alone on its host,
+ * has to say of that stays on its way until the others have begun without it. */
+static void leave_unheard(struct seat *seat)
+{
+	struct shunt_exchange_config config = elastic_trial_config(seat, 1);
+	struct stand stand;
+	struct trial *step;
+	int64_t began;
+
+	stand_init(&stand, seat, &config);
+	elastic_run(&stand, RANKS, 2);
+	step = elastic_prepare(&stand, RANKS);
+	stand_dispatch(&stand, step);
+	seat_barrier(seat);
+	if (seat->rank == 3)
+		fake_verbs_cut(0, 1, true);
+	seat_barrier(seat);
+	shunt_handle_destroy(step->handle);
+	stand_drop(step);
+	began = clock_now();
+	seat_barrier(seat);
+	if (seat->rank == 3) {
+		meet_sleep(100000000);
+		fake_verbs_cut(0, 1, false);
+		atomic_store(&late_ns, clock_now() - began);
+	} else {
+		elastic_run(&stand, 3, 2);
+	}
+	seat_barrier(seat);
+	SEAT_CHECK(seat,
+		shunt_world_lost(seat->world, NULL) == 0 ||
+			atomic_load(&late_ns) > 300000000,
+		"a rank is lost");
+	seat_barrier(seat); /* who leaves its world is lost, too */
+	stand_fini(&stand);
+}
+
+static void word_of_the_end_may_come_late(void **state)
+{
+	static const int32_t hosts[RANKS] = {0, 0, 0, 1};
+	struct way way = {.algorithm = SHUNT_ALGORITHM_FULLMESH};
+	struct ranks_plan plan = {
+		.launch = RANKS_THREADS,
+		.num_ranks = RANKS,
+		.hosts = hosts,
+		.wire = RANKS_IWARP, /* tries for as long as it takes */
+		.context = &way,
+	};
+
+	(void)state;
+	if (getenv("SHUNT_TEST_RDMA") != NULL)
+		skip();
+	/* Where others load the machine it may have come too late. */
+	for (int i = 0; i < 20; i++) {
+		ranks_run(&plan, leave_unheard);
+		if (atomic_load(&late_ns) < 300000000)
+			return;
+	}
+	skip();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			a_rank_that_has_ended_its_steps_keeps_its_links),
+		cmocka_unit_test(word_of_the_end_may_come_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,14 @@
 /* Left-out ranks of other hosts; see absent.h. */
 #include "exchange/absent.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "exchange/lines.h"
 #include "exchange/step.h"
+
+/* What an absent rank has said may still be on its way, though others have told the
+ * application of it already. */
+#define GRACE_NS INT64_C(500000000)
 
 /* ---- what was announced to whom ------------------------------------------ */
 
@@ -21,6 +26,7 @@ void absent_note(const struct shunt_exchange *exchange, struct step *step)
 {
 	const struct view *view = step->view;
 
+	step->absent_since = 0;
 	if (!view->table) {
 		step->met_all = step->epoch;
 		return;
@@ -90,28 +96,38 @@ bool absent_can_write(const struct shunt_exchange *exchange,
 	return met.epoch > 0 && !is_through(exchange, step, &met, rank);
 }
 
-bool absent_are_out(
-	const struct shunt_exchange *exchange, const struct step *step)
+static void cut(const struct shunt_exchange *exchange, const struct step *step,
+	int32_t rank)
 {
-	bool out = true;
 	char name[48];
+
+	if (far_cut(exchange->group->peers[rank]))
+		log_note(LOG_WARN,
+			"step %llu: elastic_info leaves out %s, which may "
+			"still write rows of step %llu: it is lost to rank %d "
+			"from now on",
+			(unsigned long long)step->epoch,
+			group_rank_text(exchange->group, rank, name),
+			(unsigned long long)last_met(exchange, step, rank)
+				.epoch,
+			exchange->rank);
+}
+
+bool absent_are_out(const struct shunt_exchange *exchange, struct step *step)
+{
+	int64_t now = clock_now();
+	bool out = true;
 
 	if (!step->view->table)
 		return true;
+	if (step->absent_since == 0)
+		step->absent_since = now;
 	for (int32_t r = 0; r < exchange_shape(exchange)->num_members; r++) {
 		if (!absent_can_write(exchange, step, r))
 			continue;
 		out = false;
-		if (far_cut(exchange->group->peers[r]))
-			log_note(LOG_WARN,
-				"step %llu: elastic_info leaves out %s, which "
-				"may still write rows of step %llu: it is lost "
-				"to rank %d from now on",
-				(unsigned long long)step->epoch,
-				group_rank_text(exchange->group, r, name),
-				(unsigned long long)last_met(exchange, step, r)
-					.epoch,
-				exchange->rank);
+		if (now - step->absent_since > GRACE_NS)
+			cut(exchange, step, r);
 	}
 	return out;
 }

@@ -10,7 +10,8 @@
  * a step that was not announced to the absent as one of its own it gets no further
  * than COUNTS. And from what the absent has said in the last step that was: behind
  * RESULTS, and SUMS if it adds up for this rank, it puts nothing more. So who has
- * ended its steps keeps its link, if this rank has seen that.
+ * ended its steps keeps its link. It may have told the application so by a way that
+ * is faster than these signals: they are waited for a little.
  *
  * Where there is no table this costs one store for each step.
  */
@@ -29,9 +30,9 @@ void absent_note(const struct shunt_exchange *exchange, struct step *step);
 bool absent_can_write(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank);
 
-/* True once no rank that the step's table has left out can write to its slot. Ends
- * the links to those that can; that takes a moment. */
-bool absent_are_out(
-	const struct shunt_exchange *exchange, const struct step *step);
+/* True once no rank that the step's table has left out can write to its slot. Waits
+ * half a second for them to say that they are through, then ends the links to those
+ * that do not; that takes a moment. */
+bool absent_are_out(const struct shunt_exchange *exchange, struct step *step);
 
 #endif

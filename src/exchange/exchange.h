@@ -124,6 +124,7 @@ struct step {
 	/* See absent.h: the slot's last step without a table, and by member its
 	 * last one with a table that keeps the member. */
 	uint64_t met_all;
+	int64_t absent_since; /* the first look at who is left out; 0: none */
 	struct met *met;
 	struct shunt_dispatch_args dispatch;
 	struct shunt_combine_args combine;
