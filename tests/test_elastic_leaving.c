@@ -128,7 +128,7 @@ static void leave_unheard(struct seat *seat)
 	stand_dispatch(&stand, step);
 	seat_barrier(seat);
 	if (seat->rank == 3)
-		fake_verbs_cut(0, 1, true);
+		fake_verbs_mute(1, 0, true);
 	seat_barrier(seat);
 	shunt_handle_destroy(step->handle);
 	stand_drop(step);
@@ -136,7 +136,7 @@ static void leave_unheard(struct seat *seat)
 	seat_barrier(seat);
 	if (seat->rank == 3) {
 		meet_sleep(100000000);
-		fake_verbs_cut(0, 1, false);
+		fake_verbs_mute(1, 0, false);
 		atomic_store(&late_ns, clock_now() - began);
 	} else {
 		elastic_run(&stand, 3, 2);

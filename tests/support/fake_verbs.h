@@ -97,6 +97,9 @@ void fake_verbs_kill_process(int host);
 /* The wire between two hosts: cut, or mended. */
 void fake_verbs_cut(int host, int other, bool cut);
 
+/* The same in one direction: the other hears nothing of the host. */
+void fake_verbs_mute(int host, int other, bool mute);
+
 /* The device is pulled out: DEVICE_REMOVAL for each id, all queues fail. */
 void fake_verbs_remove_device(const char *name);
 

@@ -258,6 +258,14 @@ void fake_verbs_cut(int host, int other, bool cut)
 	fake_unlock();
 }
 
+void fake_verbs_mute(int host, int other, bool mute)
+{
+	fake_lock();
+	fake.cut[host][other] = mute;
+	pthread_cond_broadcast(&fake.wake);
+	fake_unlock();
+}
+
 void fake_verbs_pace(int64_t ns)
 {
 	fake_lock();
