@@ -135,7 +135,8 @@ struct verbs_lane {
 	uint64_t signalled;    /* head behind the last that was signalled */
 	uint64_t awaited_head; /* head behind the last with bytes of a put */
 	struct lane_slot *slots;
-	struct lane_batch *kept; /* see verbs_lane.h; NULL but of the first lane */
+	struct lane_batch
+		*kept; /* see verbs_lane.h; NULL but of the first lane */
 
 	/* See verbs_echo.h. */
 	bool echo_asked;       /* a read is under way */
