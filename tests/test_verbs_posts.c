@@ -118,6 +118,40 @@ static void what_is_kept_goes_nowhere_once_the_link_has_ended(void **state)
 	}
 }
 
+/* Its credits do not come back, as if it were stopped. Rows go by what waits. */
+static void counts_for_a_peer_that_takes_none_wait_and_nobody_for_them(
+	void **state)
+{
+	enum { COUNTS = 200 };
+	struct peer *peer;
+	bool again;
+
+	(void)state;
+	form_rig_init(&rig, fake_form_find("iwarp"), 2, 3);
+	rig.configs[0].queue_depth = rig.configs[1].queue_depth = 8;
+	form_rig_open(&rig);
+	peer = rig.ranks[0].peers[1];
+	fake_verbs_mute(1, 0, true);
+	for (int c = 0; c < COUNTS; c++) {
+		assert_int_equal(
+			peer->ops->put(peer, 0, NULL, 0,
+				rig.ranks[1].area_off + COUNTER, 1, &again),
+			SHUNT_OK);
+		assert_false(again);
+	}
+	memset(rig.ranks[0].area + SOURCE, 10, ROW_BYTES);
+	assert_int_equal(rig_put(&rig.ranks[0], 1, ROWS + 9 * ROW_BYTES,
+				 rig.ranks[0].area + SOURCE, ROW_BYTES,
+				 PUT_NO_COUNTER, 0),
+		SHUNT_OK);
+	assert_true(rig_await_quiet(&rig.ranks[0]));
+	while (!row_has_come(9))
+		far_progress(rig.ranks[0].far);
+	fake_verbs_mute(1, 0, false);
+	assert_true(rig_await(&rig.ranks[1], 0, COUNTER, COUNTS));
+	form_rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,6 +160,8 @@ int main(void)
 		cmocka_unit_test(waiting_for_a_flush_sends_what_is_kept),
 		cmocka_unit_test(
 			what_is_kept_goes_nowhere_once_the_link_has_ended),
+		cmocka_unit_test(
+			counts_for_a_peer_that_takes_none_wait_and_nobody_for_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

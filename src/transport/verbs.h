@@ -171,7 +171,8 @@ enum link_phase {
 	LINK_GONE     /* queue pairs destroyed: state says how */
 };
 
-/* Records that wait for room: those that no caller can be asked to repeat. */
+/* Records that wait for room, so that no caller has to: COUNTs that the peer has none
+ * for, which may be stopped, and what is told of ranges. */
 struct verbs_outbox {
 	struct record *records;
 	uint32_t num, sent, capacity;
@@ -199,8 +200,10 @@ struct verbs_link {
 	bool said_leave;
 	bool at_fault; /* the peer said nonsense: no LEAVE makes it good */
 	int64_t failing_since;
-	int64_t stalled_since; /* something finds no room; 0: all did, or some */
-	char why[192];         /* what went wrong last */
+	/* For how long something has found no room while this process ran, as of
+	 * the last look; 0: all did, or some. */
+	int64_t stalled_ns, stalled_seen;
+	char why[192]; /* what went wrong last */
 
 	uint64_t
 		peer_base; /* of the segment, where the peer's device sees it */

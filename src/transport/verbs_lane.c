@@ -116,7 +116,7 @@ static bool has_credit(struct verbs_lane *lane)
 		return false;
 	}
 	lane->records_taken = total;
-	lane->link->stalled_since = 0;
+	lane->link->stalled_seen = 0;
 	return true;
 }
 
@@ -274,7 +274,7 @@ void lane_add_record(struct lane_batch *batch, const struct record *record)
 		request->opcode = IBV_WR_SEND;
 	}
 	lane->records_sent++;
-	lane->link->stalled_since = 0;
+	lane->link->stalled_seen = 0;
 }
 
 static void signal_last(struct lane_batch *batch)

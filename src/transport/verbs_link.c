@@ -16,6 +16,9 @@
 /* Receives of a queue pair in error come back at once; a device that is gone
  * gives none back. */
 #define STILL_NS (500 * VERBS_NS_PER_MS)
+/* The service thread looks more often. Where it did not, this process stood still
+ * itself, which says nothing of the peer: a job may be suspended as a whole. */
+#define LOOK_NS (1000 * VERBS_NS_PER_MS)
 
 /* ---- failing ----------------------------------------------------------- */
 
@@ -131,6 +134,11 @@ void link_keep_busy(struct verbs_link *link)
 	link->far->busy = link;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* A process that is stopped, or waits for something else for ever, takes no
  * records, though its device goes on to answer. */
 void link_stalls(struct verbs_link *link)
@@ -139,9 +147,12 @@ void link_stalls(struct verbs_link *link)
 	int64_t now = clock_now();
 
 	link_keep_busy(link);
-	if (link->stalled_since == 0)
-		link->stalled_since = now;
-	else if (now - link->stalled_since > patience)
+	if (link->stalled_seen == 0)
+		link->stalled_ns = 0;
+	else
+		link->stalled_ns += least(now - link->stalled_seen, LOOK_NS);
+	link->stalled_seen = now;
+	if (link->stalled_ns > patience)
 		link_fail(link, "it has taken no records for %lld ms",
 			(long long)(patience / VERBS_NS_PER_MS));
 }
@@ -158,10 +169,13 @@ bool link_any_busy(struct far *far)
 
 void link_pump(struct verbs_link *link)
 {
+	bool sent;
+
 	if (link->phase != LINK_OPEN)
 		return;
 	lane_post(lane_kept(&link->lanes[0]));
-	if (!outbox_send(link) || !put_continue(link))
+	sent = outbox_send(link);
+	if (!put_continue(link) || !sent)
 		link_stalls(link);
 	for (int l = 0; l < link->num_lanes && link->phase == LINK_OPEN; l++)
 		if (lane_return_credits(&link->lanes[l]))

@@ -105,6 +105,29 @@ static enum shunt_status source_check(
 		(unsigned long long)num_bytes, link->peer.rank, PUT_COPY_BYTES);
 }
 
+/* ---- counts ------------------------------------------------------------ */
+
+/* A count goes out behind what waits in the outbox, and waits there itself for a peer
+ * that takes nothing now: it may be stopped, and the caller may have no time. */
+static bool count_fits(struct verbs_link *link, uint32_t num_writes)
+{
+	return (link->outbox.num == 0 &&
+		       lane_takes_record(&link->lanes[0], num_writes)) ||
+	       outbox_reserve(link, 1) == SHUNT_OK;
+}
+
+static bool send_count(struct verbs_link *link, struct lane_batch *batch,
+	const struct record *count)
+{
+	if (!count_fits(link, 0))
+		return false;
+	if (link->outbox.num == 0 && lane_takes_record(batch->lane, 0))
+		lane_add_record(batch, count);
+	else
+		outbox_add(link, count);
+	return true;
+}
+
 /* ---- small puts -------------------------------------------------------- */
 
 /* Whether a copied put fits whole: all of its requests, and buffers for them
@@ -118,13 +141,15 @@ static bool fits_whole(
 	if (lane->device->inline_bytes < PUT_COPY_BYTES &&
 		link->far->num_free_bounces < 2 + link->num_lanes)
 		return false;
+	if (lane_room(lane) < num_writes)
+		return false;
 	if (counter_offset == PUT_NO_COUNTER)
-		return lane_room(lane) >= num_writes;
+		return true;
 	for (int l = 1; l < link->num_lanes; l++)
 		if (link->lanes[l].dirty &&
 			!lane_takes_record(&link->lanes[l], 0))
 			return false;
-	return lane_takes_record(lane, num_writes);
+	return count_fits(link, num_writes);
 }
 
 /* ---- sending ----------------------------------------------------------- */
@@ -198,7 +223,7 @@ static bool write_part(struct lane_batch *batch, struct verbs_pending *put)
 		if (!write_piece(batch, put, *from, piece, rkey))
 			return false;
 		*from += piece;
-		lane->link->stalled_since = 0;
+		lane->link->stalled_seen = 0;
 		lane->dirty = lane->number != 0;
 	}
 	return *from == to;
@@ -255,11 +280,8 @@ static bool send_first(
 			link_keep_busy(link);
 		return true;
 	}
-	if (done && counts) {
-		done = lane_takes_record(lane, 0);
-		if (done)
-			lane_add_record(batch, &count);
-	}
+	if (done && counts)
+		done = send_count(link, batch, &count);
 	lane_post(batch);
 	return done;
 }
@@ -291,7 +313,8 @@ enum shunt_status put_start(struct verbs_link *link, uint64_t offset,
 		status = source_check(link, bytes, num_bytes);
 	if (status != SHUNT_OK || link->phase != LINK_OPEN)
 		return status;
-	*again = !outbox_send(link) || !put_continue(link) ||
+	outbox_send(link);
+	*again = !put_continue(link) ||
 		 (copied && !fits_whole(link, num_bytes, counter_offset));
 	if (*again)
 		link_stalls(link);
@@ -299,7 +322,6 @@ enum shunt_status put_start(struct verbs_link *link, uint64_t offset,
 		*again = link->phase == LINK_OPEN;
 		return SHUNT_OK;
 	}
-	link->stalled_since = 0;
 	link->pending = (struct verbs_pending){
 		.active = true,
 		.copied = copied,
