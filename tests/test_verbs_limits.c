@@ -360,6 +360,29 @@ static int put_large(struct rig_rank *rank)
 	return 0;
 }
 
+static void addresses_of_two_families_are_refused_at_once(void **state)
+{
+	static const char *const words[][4] = {
+		{"rank 1 is reached by RDMA at an IPv6 address",
+			"rank 0 at an IPv4 one (fake0)", "one family"},
+		{"rank 0 is reached by RDMA at an IPv4 address",
+			"rank 1 at an IPv6 one (fake1)", "one family"},
+	};
+
+	(void)state;
+	usual();
+	hosts.devices[1].address = "fd00::2";
+	rig.configs[1].fallback_address = "fd00::2";
+	fake_verbs_start(&hosts);
+	assert_false(rig_open(&rig));
+	for (int r = 0; r < 2; r++) {
+		expect_says(&rig.ranks[r], SHUNT_INVALID, words[r]);
+		assert_int_equal(rig.ranks[r].num_lost, 1);
+		assert_int_equal(rig.ranks[r].lost[0], 1 - r);
+	}
+	form_rig_close(&rig);
+}
+
 static void large_puts_by_iwarp_go_in_short_messages(void **state)
 {
 	int64_t before;
@@ -411,6 +434,7 @@ int main(int argc, char **argv)
 			memory_beyond_the_limit_is_refused_and_the_rest_works),
 		cmocka_unit_test(a_hello_that_is_not_sound_is_refused),
 		cmocka_unit_test(a_far_rank_without_a_device_is_named),
+		cmocka_unit_test(addresses_of_two_families_are_refused_at_once),
 		cmocka_unit_test(large_puts_by_iwarp_go_in_short_messages),
 		cmocka_unit_test(ranks_of_different_lanes_reach_each_other),
 	};

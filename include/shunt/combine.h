@@ -104,7 +104,10 @@ SHUNT_EXPORT enum shunt_status shunt_combine(
 	struct shunt_handle handle, const struct shunt_combine_args *args);
 
 /*
- * Begins a combine and returns at once: announces this rank's rows.
+ * Begins a combine and returns at once: announces this rank's rows. Where ranks
+ * are on several hosts rows begin to cross here: calls that send them (this one,
+ * feeding, progress) take as long as a wire does whose queue of requests is full
+ * (SHUNT_RDMA_QUEUE_DEPTH), whatever their deadline, but wait for no rank.
  * shunt_combine_finish() is owed; all pointers stay in place until then, but
  * a y that is copied only until this returns.
  */

@@ -47,7 +47,8 @@ enum shunt_algorithm {
 /* What an expert id that nobody has does. */
 enum shunt_bad_id {
 	SHUNT_BAD_ID_REFUSE = 0, /* INVALID here, PEER_REFUSED elsewhere */
-	SHUNT_BAD_ID_DROP        /* counts as -1, and in dropped_choices */
+	SHUNT_BAD_ID_DROP /* counts as -1, and in dropped_choices; a token with
+			   * nothing else is still an active one */
 };
 
 /* What combine does to the experts' rows before they travel; where it adds up by

@@ -59,8 +59,10 @@ struct shunt_world_config {
 	/*
 	 * RDMA, for ranks on other hosts. All may be left 0 or NULL, and are
 	 * then taken from the environment variable named behind them, if it is
-	 * set. A device, interface or address that is named must be there; the
-	 * rest matters only where there are other hosts to reach.
+	 * set. A device, interface or address that is named must be there, but
+	 * for a world of one rank; the rest matters only where there are other
+	 * hosts to reach. A rank of another host that takes nothing for half a
+	 * minute, as one that is stopped, is lost.
 	 */
 	/* Devices, "mlx5_0" or "mlx5_0,mlx5_1": several share the bytes. NULL:
 	 * that of the address. SHUNT_RDMA_DEVICE */

@@ -115,8 +115,10 @@ void algorithm_explain(const struct shape *shape,
 		"%s: dispatch %s, combine %s%s; evenly routed, a token of one "
 		"of %d hosts goes to %.2f ranks or %.2f hosts elsewhere, with "
 		"%.2f rows to come back",
-		config->algorithm == SHUNT_ALGORITHM_AUTO ? "by bytes"
-							  : "as asked for",
+		config->algorithm == SHUNT_ALGORITHM_AUTO
+			? "by bytes (hierarchy from 64 KiB a step on, and 1.25 "
+			  "or 2 times fewer)"
+			: "as asked for",
 		name_of(shape->rows_by_host), name_of(shape->sums_by_host),
 		config->exact_sums ? " (exact_sums)" : "",
 		shape->hosts->num_hosts, traffic.ranks, traffic.hosts,

@@ -2,6 +2,7 @@
 #include "transport/verbs_links.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
 #include "transport/verbs_address.h"
@@ -26,11 +27,30 @@ static enum shunt_status hello_refused(int32_t rank, bool absent)
 	return status;
 }
 
+/* Addresses of two families never meet. */
+static enum shunt_status families_check(const struct verbs_lane *lane)
+{
+	int own = lane->device->address.ss_family;
+	int32_t rank = lane->link->peer.rank;
+
+	if (lane->peer_address.ss_family == own)
+		return SHUNT_OK;
+	error_set(SHUNT_INVALID,
+		"rank %d is reached by RDMA at an %s address, rank %d at an %s "
+		"one (%s): give all ranks addresses or interfaces of one "
+		"family (rdma_address, rdma_interface)",
+		rank, own == AF_INET ? "IPv6" : "IPv4", lane->link->far->rank,
+		own == AF_INET ? "IPv4" : "IPv6", lane->device->name);
+	error_add_rank(rank);
+	return SHUNT_INVALID;
+}
+
 static enum shunt_status link_make(struct verbs_link *link, struct far *far,
 	int32_t rank, const struct peer_hello *hello)
 {
 	struct far_address address;
 	uint32_t num_lanes = far->num_lanes;
+	enum shunt_status status = SHUNT_OK;
 	bool absent;
 
 	link->far = far;
@@ -49,7 +69,7 @@ static enum shunt_status link_make(struct verbs_link *link, struct far *far,
 			"rank %d: no memory for %u lanes to rank %d", far->rank,
 			num_lanes, rank);
 	link->num_lanes = (uint8_t)num_lanes; /* who closes goes by it */
-	for (uint8_t l = 0; l < link->num_lanes; l++) {
+	for (uint8_t l = 0; l < link->num_lanes && status == SHUNT_OK; l++) {
 		struct verbs_lane *lane = &link->lanes[l];
 
 		lane->link = link;
@@ -57,8 +77,9 @@ static enum shunt_status link_make(struct verbs_link *link, struct far *far,
 		lane->device = &far->devices[l % far->num_devices];
 		lane->peer_device = (uint8_t)(l % address.num_devices);
 		lane->peer_address = address.addresses[lane->peer_device];
+		status = families_check(lane);
 	}
-	return SHUNT_OK;
+	return status;
 }
 
 static enum shunt_status links_list(struct far *far, int32_t num_ranks,
