@@ -356,6 +356,27 @@ static void who_takes_no_records_is_lost_though_nobody_waits_for_it(
 	form_rig_close(&rig);
 }
 
+/* Its device takes bytes all the time. */
+static void who_takes_no_records_is_lost_though_bytes_get_there(void **state)
+{
+	struct rig_rank *rank = &rig.ranks[0];
+
+	(void)state;
+	start_patient("roce", 2, 50000000);
+	far_lock(rig.ranks[1].far);
+	while (rig_state(rank, 1) == PEER_ALIVE) {
+		assert_int_equal(rig_put(rank, 1, DATA, rank->area + SOURCE,
+					 PUT_BYTES, PUT_NO_COUNTER, 0),
+			SHUNT_OK);
+		assert_int_equal(
+			rig_put(rank, 1, 0, NULL, 0, COUNTER, 1), SHUNT_OK);
+	}
+	expect_state(0, 1, PEER_DEAD);
+	far_unlock(rig.ranks[1].far);
+	expect_state(1, 0, PEER_DEAD);
+	form_rig_close(&rig);
+}
+
 /* A caller's fault: it costs the link, and nobody's memory. */
 static void a_source_that_is_freed_under_a_stalled_put_ends_the_link(
 	void **state)
@@ -408,6 +429,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_put_to_who_takes_no_records_ends),
 		cmocka_unit_test(
 			who_takes_no_records_is_lost_though_nobody_waits_for_it),
+		cmocka_unit_test(
+			who_takes_no_records_is_lost_though_bytes_get_there),
 		cmocka_unit_test(
 			a_source_that_is_freed_under_a_stalled_put_ends_the_link),
 	};

@@ -107,7 +107,7 @@ SHUNT_EXPORT enum shunt_status shunt_combine(
  * Begins a combine and returns at once: announces this rank's rows. Where ranks
  * are on several hosts rows begin to cross here: calls that send them (this one,
  * feeding, progress) take as long as a wire does whose queue of requests is full
- * (SHUNT_RDMA_QUEUE_DEPTH), whatever their deadline, but wait for no rank.
+ * (SHUNT_RDMA_QUEUE_DEPTH), whatever their deadline.
  * shunt_combine_finish() is owed; all pointers stay in place until then, but
  * a y that is copied only until this returns.
  */

@@ -61,8 +61,8 @@ struct shunt_world_config {
 	 * then taken from the environment variable named behind them, if it is
 	 * set. A device, interface or address that is named must be there, but
 	 * for a world of one rank; the rest matters only where there are other
-	 * hosts to reach. A rank of another host that takes nothing for half a
-	 * minute, as one that is stopped, is lost.
+	 * hosts to reach. A rank of another host that is stopped is lost once
+	 * it has taken nothing for half a minute of what no longer fits its queue.
 	 */
 	/* Devices, "mlx5_0" or "mlx5_0,mlx5_1": several share the bytes. NULL:
 	 * that of the address. SHUNT_RDMA_DEVICE */

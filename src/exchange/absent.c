@@ -26,7 +26,6 @@ void absent_note(const struct shunt_exchange *exchange, struct step *step)
 {
 	const struct view *view = step->view;
 
-	step->absent_since = 0;
 	if (!view->table) {
 		step->met_all = step->epoch;
 		return;
@@ -113,20 +112,25 @@ static void cut(const struct shunt_exchange *exchange, const struct step *step,
 			exchange->rank);
 }
 
-bool absent_are_out(const struct shunt_exchange *exchange, struct step *step)
+bool absent_are_out(
+	const struct shunt_exchange *exchange, const struct step *step)
 {
 	int64_t now = clock_now();
 	bool out = true;
 
 	if (!step->view->table)
 		return true;
-	if (step->absent_since == 0)
-		step->absent_since = now;
 	for (int32_t r = 0; r < exchange_shape(exchange)->num_members; r++) {
+		int64_t *since = &exchange->absent_since[r];
+
 		if (!absent_can_write(exchange, step, r))
 			continue;
 		out = false;
-		if (now - step->absent_since > GRACE_NS)
+		/* From the first look on, whatever becomes of the step: who is
+		 * left out stays so, and says nothing new. */
+		if (*since == 0)
+			*since = now;
+		if (now - *since > GRACE_NS)
 			cut(exchange, step, r);
 	}
 	return out;

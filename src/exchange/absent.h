@@ -33,6 +33,7 @@ bool absent_can_write(const struct shunt_exchange *exchange,
 /* True once no rank that the step's table has left out can write to its slot. Waits
  * half a second for them to say that they are through, then ends the links to those
  * that do not; that takes a moment. */
-bool absent_are_out(const struct shunt_exchange *exchange, struct step *step);
+bool absent_are_out(
+	const struct shunt_exchange *exchange, const struct step *step);
 
 #endif

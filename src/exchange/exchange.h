@@ -124,7 +124,6 @@ struct step {
 	/* See absent.h: the slot's last step without a table, and by member its
 	 * last one with a table that keeps the member. */
 	uint64_t met_all;
-	int64_t absent_since; /* the first look at who is left out; 0: none */
 	struct met *met;
 	struct shunt_dispatch_args dispatch;
 	struct shunt_combine_args combine;
@@ -206,6 +205,9 @@ struct shunt_exchange {
 	 * was left out before. */
 	struct view present;
 	uint8_t *left_out;
+	/* [members], over several hosts: when one of them was first seen to be
+	 * left out and able to write (absent.h); 0: never. */
+	int64_t *absent_since;
 	void *tables;         /* everything below is in this one block */
 	struct step *steps;   /* [depth] */
 	struct route *routes; /* [num_routes]: of step n at n mod num_routes */

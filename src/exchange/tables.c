@@ -140,6 +140,9 @@ static void carve_rest(struct carver *carver, const struct shape *shape,
 	exchange->counters.expert_rows_base =
 		carve(carver, num_local, sizeof(int64_t));
 	exchange->left_out = carve(carver, shape->num_ranks, 1);
+	exchange->absent_since = carve(carver,
+		shape->elastic && shape->hosts ? shape->num_members : 0,
+		sizeof(*exchange->absent_since));
 	exchange->landing_kept =
 		carve(carver, shape->hosts ? shape->num_members : 0,
 			sizeof(*exchange->landing_kept));

@@ -99,6 +99,13 @@ bool lane_takes_copy(const struct verbs_lane *lane, uint32_t num_bytes)
 	       lane->link->far->num_free_bounces > 0;
 }
 
+/* The lane's records find room. The outbox waits for that of the first alone. */
+static void lane_moves(struct verbs_lane *lane)
+{
+	if (lane->number == 0 || lane->link->outbox.num == 0)
+		lane->link->stalled_seen = 0;
+}
+
 /* Looks at what the peer has told. A peer that tells nonsense fails. */
 static bool has_credit(struct verbs_lane *lane)
 {
@@ -116,7 +123,7 @@ static bool has_credit(struct verbs_lane *lane)
 		return false;
 	}
 	lane->records_taken = total;
-	lane->link->stalled_seen = 0;
+	lane_moves(lane);
 	return true;
 }
 
@@ -274,7 +281,7 @@ void lane_add_record(struct lane_batch *batch, const struct record *record)
 		request->opcode = IBV_WR_SEND;
 	}
 	lane->records_sent++;
-	lane->link->stalled_seen = 0;
+	lane_moves(lane);
 }
 
 static void signal_last(struct lane_batch *batch)

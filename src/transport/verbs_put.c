@@ -1,7 +1,7 @@
 /*
- * Puts. A small one is copied and goes out whole or not at all. A larger one
- * is taken over at once and goes out as there is room: then it is the link's
- * pending put, and the next put waits for it.
+ * Puts. A small one is copied and goes out whole or not at all, but for its count,
+ * which may wait. A larger one is taken over at once and goes out as there is room:
+ * then it is the link's pending put, and the next put waits for it.
  *
  *	lane 0	write, write, ...                 COUNT {fences 1, 2}
  *	lane 1	write, write, ... FENCE
@@ -223,7 +223,9 @@ static bool write_part(struct lane_batch *batch, struct verbs_pending *put)
 		if (!write_piece(batch, put, *from, piece, rkey))
 			return false;
 		*from += piece;
-		lane->link->stalled_seen = 0;
+		/* Who is stopped has room for bytes, but takes no records. */
+		if (lane->link->outbox.num == 0)
+			lane->link->stalled_seen = 0;
 		lane->dirty = lane->number != 0;
 	}
 	return *from == to;
