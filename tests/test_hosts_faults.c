@@ -314,7 +314,7 @@ static void who_has_not_taken_what_was_sent_is_named(void **state)
 	ranks_run(&plan, stay_unflushed);
 }
 
-/* The same, but the others have given the step up. */
+/* A rank is late, and the others have given the step up. */
 static void come_too_late(struct seat *seat)
 {
 	struct shunt_exchange_config config = faults_config(seat);

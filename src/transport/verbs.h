@@ -220,7 +220,7 @@ struct verbs_link {
 	uint64_t beat_serial; /* last sent */
 	uint64_t beat_seen;   /* last shown in the peer's image */
 
-	bool busy; /* in far->busy: something waits for room */
+	bool busy; /* in far->busy: something waits for room, or is kept */
 	struct verbs_link *next_busy;
 };
 

@@ -13,7 +13,7 @@ void record_arrived(struct verbs_lane *lane, const struct ibv_wc *completion);
 enum shunt_status outbox_reserve(struct verbs_link *link, uint32_t num);
 
 /* Keeps a record that outbox_reserve() made room for, to go out as soon as
- * it can, before any later put. */
+ * it can, before any later addition. */
 void outbox_add(struct verbs_link *link, const struct record *record);
 
 /* Sends what is kept. True if all is out. */
