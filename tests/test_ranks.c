@@ -11,10 +11,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "support/leftovers.h"
 #include "support/ranks.h"
 
 /* Runs 4 ranks that have no world, and expects `words` of them. */
@@ -96,18 +98,22 @@ static void a_child_left_behind_is_told(void **state)
 	sleep(3);
 }
 
+static char decoy[64];
+
 static void leave_a_file(struct seat *seat)
 {
 	if (seat->rank == 0)
-		close(open(
-			"/dev/shm/shunt-test-ranks", O_CREAT | O_RDWR, 0600));
+		close(open(decoy, O_CREAT | O_RDWR, 0600));
 }
 
 static void a_file_left_in_dev_shm_is_told(void **state)
 {
+	char name[LEFTOVERS_DECOY_BYTES];
+
 	(void)state;
+	snprintf(decoy, sizeof(decoy), "/dev/shm/%s", leftovers_decoy(name));
 	expect_words(RANKS_PROCESSES, leave_a_file, "/dev/shm 0 -> 1");
-	unlink("/dev/shm/shunt-test-ranks");
+	unlink(decoy);
 }
 
 static void die_as_planned(struct seat *seat)

@@ -17,6 +17,12 @@ void leftovers_count(struct leftovers *leftovers);
 /* True if nothing more is there than was `before`; else `why` tells. */
 bool leftovers_check(const struct leftovers *before, char *why, size_t bytes);
 
+/* The name of a file that a test leaves on purpose, to see it told: counted by
+ * this process, and by no other, whose tests may run at the same time. Call it
+ * in the process that counts. */
+#define LEFTOVERS_DECOY_BYTES 32
+const char *leftovers_decoy(char name[LEFTOVERS_DECOY_BYTES]);
+
 /* Number of open descriptors and of mappings of this process. */
 int leftovers_descriptors(void);
 int leftovers_mappings(void);
