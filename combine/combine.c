@@ -6,7 +6,8 @@
  *	ROWS      over several hosts: others can take rows
  *	RESULTS   all rows can be read; with TP: summed over the TP group, and
  *	TRAVEL    the sums can be read
- *	SUMS      with sums by host: those of other hosts have come
+ *	SUMS      with sums by host: own ones are sent as there is room, and those of
+ *	          other hosts have come
  *	          tokens are summed
  *	READ      if this rank's y is read where it is: all have done so
  *
@@ -99,6 +100,20 @@ static void advance_sums(struct shunt_exchange *exchange, struct step *step)
 		sum_up_and_tell(exchange, step);
 }
 
+/* Sends the sums that this rank makes; waits for room. */
+static void advance_own_sums(struct shunt_exchange *exchange, struct step *step)
+{
+	step->flushes = !host_sums_send(exchange, step);
+	if (step->flushes)
+		return;
+	if (step->any_announced && !has_tp(exchange) &&
+		!reach_recheck(exchange, step, 0, 1))
+		return;
+	step_signal(exchange, step, PHASE_SUMS, SIGNAL_OK);
+	step_await(step, PHASE_SUMS, advance_sums);
+	advance_sums(exchange, step);
+}
+
 /* All rows of this host can be read, and those of others that come one by one. */
 static void rows_are_here(struct shunt_exchange *exchange, struct step *step)
 {
@@ -106,13 +121,8 @@ static void rows_are_here(struct shunt_exchange *exchange, struct step *step)
 		sum_up_and_tell(exchange, step);
 		return;
 	}
-	host_sums_send(exchange, step);
-	if (step->any_announced && !has_tp(exchange) &&
-		!reach_recheck(exchange, step, 0, 1))
-		return;
-	step_signal(exchange, step, PHASE_SUMS, SIGNAL_OK);
-	step_await(step, PHASE_SUMS, advance_sums);
-	advance_sums(exchange, step);
+	step_await(step, PHASE_SUMS, advance_own_sums);
+	advance_own_sums(exchange, step);
 }
 
 /* With TP: waits for the sums of the own EP group. */

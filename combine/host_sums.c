@@ -50,6 +50,7 @@ struct owner {
 	struct shunt_exchange *exchange;
 	struct step *step;
 	int32_t member, tp;
+	int32_t landing;
 	const volatile int32_t *places;
 	const float *weights; /* NULL: a plain sum */
 	/* Of each unit on this host: its next row of the owner, and the end of all
@@ -100,36 +101,48 @@ static uint32_t group_start(const struct owner *owner, int32_t unit)
 			  route->next[unit] - own + theirs);
 }
 
-static void begin_owner(struct owner *owner, int32_t index)
+static struct owner owner_of(
+	struct shunt_exchange *exchange, struct step *step, int32_t index)
 {
-	struct shunt_exchange *exchange = owner->exchange;
-	const struct shape *shape = exchange_shape(exchange);
+	const struct view *view = step->view;
+	struct owner owner = {
+		.exchange = exchange,
+		.step = step,
+		.member = view->members[index],
+		.tp = index / view->num_ranks,
+		.next = exchange->sums.next,
+		.end = exchange->sums.end,
+	};
+
+	owner.landing = exchange->landing_kept[owner.member];
+	owner.places =
+		(const volatile int32_t *)(void *)(exchange_share(exchange,
+							   step, owner.member) +
+						   exchange->share.places);
+	if (exchange_note(exchange, owner.member, step)->given & GIVEN_WEIGHTS)
+		owner.weights = exchange_own(
+			exchange, layout_told_landed(exchange_layout(exchange),
+					  exchange_shape(exchange),
+					  owner.landing, step->slot));
+	return owner;
+}
+
+/* Before the first of its tokens. */
+static void find_rows(struct owner *owner)
+{
+	const struct shape *shape = exchange_shape(owner->exchange);
 	const struct view *view = owner->step->view;
 	const struct route *route = owner->step->route;
 	int64_t units = shape->num_units;
-	int32_t landing;
 
-	owner->member = view->members[index];
-	owner->tp = index / view->num_ranks;
-	landing = exchange->landing_kept[owner->member];
-	owner->places =
-		(const volatile int32_t *)(void *)(exchange_share(exchange,
-							   owner->step,
-							   owner->member) +
-						   exchange->share.places);
-	owner->weights = NULL;
-	if (exchange_note(exchange, owner->member, owner->step)->given &
-		GIVEN_WEIGHTS)
-		owner->weights = exchange_own(
-			exchange, layout_told_landed(exchange_layout(exchange),
-					  shape, landing, owner->step->slot));
 	for (int32_t u = 0; u < view->placement.num_units; u++) {
 		uint32_t first;
 
 		if (!is_here(owner, u))
 			continue;
 		first = group_start(owner, u);
-		owner->next[u] = first + route->before[landing * units + u];
+		owner->next[u] =
+			first + route->before[owner->landing * units + u];
 		owner->end[u] = first + route->total[owner->tp * units + u];
 	}
 }
@@ -166,18 +179,12 @@ static int64_t list_here(
 	return first;
 }
 
-/* Room for the next sum. */
-static uint8_t *next_partial(struct owner *owner)
+/* Sums are sent from `partial`: those of a round, when all of the one before have
+ * gone. */
+static bool has_room(const struct shunt_exchange *exchange)
 {
-	struct shunt_exchange *exchange = owner->exchange;
-	uint64_t row = exchange->num_partials++ % PARTIAL_ROWS;
-
-	/* All of `partial` may still be on its way. */
-	if (row == 0)
-		span_flush(exchange);
-	return exchange_own(exchange,
-		exchange_layout(exchange)->partial_off +
-			row * (uint64_t)exchange_shape(exchange)->back_bytes);
+	return exchange->sums.num_sent % PARTIAL_ROWS != 0 ||
+	       span_is_flushed(exchange);
 }
 
 static void send_sum(struct owner *owner, int64_t token)
@@ -195,7 +202,10 @@ static void send_sum(struct owner *owner, int64_t token)
 
 	if (here.num_rows == 0)
 		return;
-	partial = next_partial(owner);
+	partial = exchange_own(exchange,
+		exchange_layout(exchange)->partial_off +
+			exchange->sums.num_sent++ % PARTIAL_ROWS *
+				(uint64_t)shape->back_bytes);
 	partial_make(exchange, &owner->step->combine_tally, &here, partial);
 	span_put(exchange, PHASE_SUMS, owner->member,
 		layout_slot(layout, layout->back_off, owner->step->slot) +
@@ -203,28 +213,65 @@ static void send_sum(struct owner *owner, int64_t token)
 		partial, (uint64_t)shape->partial_bytes);
 }
 
-void host_sums_send(struct shunt_exchange *exchange, struct step *step)
+/* The sums of the member's tokens that are left; false if some still are. */
+static bool send_sums_of(
+	struct shunt_exchange *exchange, struct step *step, int32_t index)
 {
-	const struct view *view = step->view;
-	struct fpenv caller = fpenv_enter();
-	int64_t began = clock_now();
-	struct owner owner = {
-		.exchange = exchange,
-		.step = step,
-		.next = exchange->scratch.counts,
-		.end = exchange->scratch.totals,
-	};
+	struct sums_cursor *cursor = &exchange->sums;
+	struct owner owner;
 
-	for (int32_t i = 0; i < view->num_members; i++) {
-		if (exchange_rail(exchange, step, view->members[i]) !=
-			exchange->rank)
-			continue;
-		begin_owner(&owner, i);
-		for (int64_t t = 0; t < step->told_tokens[i]; t++)
-			send_sum(&owner, t);
+	if (exchange_rail(exchange, step, step->view->members[index]) !=
+		exchange->rank)
+		return true;
+	owner = owner_of(exchange, step, index);
+	if (cursor->token < 0)
+		find_rows(&owner);
+	for (cursor->token += cursor->token < 0;
+		cursor->token < step->told_tokens[index]; cursor->token++) {
+		if (!has_room(exchange))
+			return false;
+		send_sum(&owner, cursor->token);
+	}
+	return true;
+}
+
+/* A step that has been given up has no turn any more. */
+static bool is_turn_of_other(
+	const struct shunt_exchange *exchange, const struct step *step)
+{
+	const struct sums_cursor *cursor = &exchange->sums;
+	const struct step *other =
+		&exchange->steps[cursor->epoch %
+				 (uint64_t)exchange_shape(exchange)->depth];
+
+	return cursor->epoch != step->epoch && other->epoch == cursor->epoch &&
+	       other->state == STEP_COMBINING &&
+	       cursor->index < other->view->num_members;
+}
+
+bool host_sums_send(struct shunt_exchange *exchange, struct step *step)
+{
+	struct sums_cursor *cursor = &exchange->sums;
+	struct fpenv caller;
+	int64_t began;
+
+	if (is_turn_of_other(exchange, step))
+		return false;
+	if (cursor->epoch != step->epoch) {
+		cursor->epoch = step->epoch;
+		cursor->index = 0;
+		cursor->token = -1;
+	}
+	caller = fpenv_enter();
+	began = clock_now();
+	while (cursor->index < step->view->num_members &&
+		send_sums_of(exchange, step, cursor->index)) {
+		cursor->index++;
+		cursor->token = -1;
 	}
 	fpenv_leave(&caller);
 	exchange->work_ns += clock_now() - began;
+	return cursor->index == step->view->num_members;
 }
 
 /* ---- at home -------------------------------------------------------------- */

@@ -14,8 +14,10 @@ void host_sums_tell(struct shunt_exchange *exchange, struct step *step);
 
 /* All rows of this host can be read where step->row_places says, with TP in
  * `travel`: adds up those of the tokens of other hosts that are this rank's to add
- * up, and sends the sums home; before SUMS. */
-void host_sums_send(struct shunt_exchange *exchange, struct step *step);
+ * up, and sends the sums home; before SUMS. False if some are left, because there is
+ * no room for them before earlier ones have gone, or because it is another step's
+ * turn: to be called again. */
+bool host_sums_send(struct shunt_exchange *exchange, struct step *step);
 
 /* Behind SUMS of all: adds the token's sums of all hosts to acc. */
 void host_sums_add(struct terms *terms, int64_t token, float *acc);

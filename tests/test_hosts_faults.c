@@ -15,11 +15,8 @@
 
 #include "base/clock.h"
 #include "support/fake_verbs.h"
-#include "support/hosts.h"
-#include "support/pair.h"
 #include "support/stand.h"
 #include "support/ways.h"
-#include "transport/far.h"
 #include "world/world.h"
 
 #define RANKS 4
@@ -260,60 +257,6 @@ static void a_late_rank_of_another_host_is_named_and_can_still_come(
 	ways_run(HOSTS, come_late, NULL);
 }
 
-static void await_quiet(struct seat *seat)
-{
-	int64_t deadline = clock_deadline(INT64_C(60000000000));
-
-	while (!far_is_quiet(seat->world->far)) {
-		SEAT_CHECK(seat, clock_now() < deadline, "no quiet");
-		far_progress(seat->world->far);
-	}
-}
-
-/* No put is known to have gone, so that the next step may not write where their
- * sources lie. */
-static void stay_unflushed(struct seat *seat)
-{
-	struct shunt_exchange_config config = pair_config(SHUNT_LAYOUT_COMPACT);
-	struct plain plain;
-
-	plain_init(&plain, seat, NULL, &config);
-	plain_bring(&plain, pair_tokens[seat->rank], pair_ids[seat->rank]);
-	plain_pass(&plain);
-	seat_barrier(seat);
-	await_quiet(seat);
-	seat_barrier(seat);
-	if (seat->rank == 0)
-		fake_verbs_hold(true);
-	seat_barrier(seat);
-	plain_pass(&plain);
-	plain.args.deadline_ns = 50000000;
-	SEAT_STATUS(seat, SHUNT_TIMEOUT, plain_try(&plain));
-	seat_message_has(seat, "what earlier steps have sent: 1 rank: rank");
-	seat_error_ranks(seat, 1 << (1 - seat->rank));
-	seat_barrier(seat);
-	if (seat->rank == 0)
-		fake_verbs_hold(false);
-	plain.args.deadline_ns = 0;
-	plain_pass(&plain);
-	plain_fini(&plain);
-}
-
-static void who_has_not_taken_what_was_sent_is_named(void **state)
-{
-	static const int32_t hosts[PAIR_RANKS] = {0, 1};
-	struct ranks_plan plan = {
-		.launch = RANKS_THREADS,
-		.num_ranks = PAIR_RANKS,
-		.hosts = hosts,
-	};
-
-	(void)state;
-	if (getenv("SHUNT_TEST_RDMA") != NULL)
-		skip();
-	ranks_run(&plan, stay_unflushed);
-}
-
 /* A rank is late, and the others have given the step up. */
 static void come_too_late(struct seat *seat)
 {
@@ -462,7 +405,6 @@ int main(void)
 			an_exchange_destroyed_on_one_host_is_noticed_on_all),
 		cmocka_unit_test(
 			a_late_rank_of_another_host_is_named_and_can_still_come),
-		cmocka_unit_test(who_has_not_taken_what_was_sent_is_named),
 		cmocka_unit_test(
 			a_rank_that_comes_when_all_have_given_up_is_refused_and_all_go_on),
 		cmocka_unit_test(

@@ -152,6 +152,108 @@ static void counts_for_a_peer_that_takes_none_wait_and_nobody_for_them(
 	form_rig_close(&rig);
 }
 
+/* ---- without room --------------------------------------------------------- */
+
+#define MARKS (UINT64_C(1) << 20)
+
+/* A row, a mark that is gone from here as soon as it is put, and a count. */
+static void put_all(struct rig_rank *rank, uint64_t row)
+{
+	const struct transport_ops *ops = rank->peers[1]->ops;
+	uint64_t to = rank->rig->ranks[1].area_off;
+	uint64_t mark = ~row;
+	bool again;
+
+	assert_int_equal(ops->put(rank->peers[1], to + ROWS + row * ROW_BYTES,
+				 rank->area + SOURCE + row * ROW_BYTES,
+				 ROW_BYTES, PUT_NO_COUNTER, 0, &again),
+		SHUNT_OK);
+	assert_false(again);
+	assert_int_equal(ops->put(rank->peers[1],
+				 to + MARKS + row * sizeof(mark), &mark,
+				 sizeof(mark), to + COUNTER, 1, &again),
+		SHUNT_OK);
+	assert_false(again);
+	mark = 0;
+}
+
+/* Each count covers the row and the mark before it. */
+static int expect_in_order(struct rig_rank *rank)
+{
+	const uint64_t *marks = (const void *)(rank->area + MARKS);
+
+	for (uint64_t r = 0; rank->rank == 1 && r < NUM_ROWS; r++) {
+		CHILD_CHECK(rig_await(rank, 0, COUNTER, r + 1));
+		CHILD_CHECK(row_has_come(r));
+		CHILD_CHECK(marks[r] == ~r);
+	}
+	return 0;
+}
+
+static void start_full(const char *form)
+{
+	form_rig_init(&rig, fake_form_find(form), 2, 3);
+	rig.configs[0].queue_depth = rig.configs[1].queue_depth = 8;
+	form_rig_open(&rig);
+	memset(rig.ranks[1].area + ROWS, 0, NUM_ROWS * ROW_BYTES);
+	for (uint64_t r = 0; r < NUM_ROWS; r++)
+		memset(rig.ranks[0].area + SOURCE + r * ROW_BYTES, (int)r + 1,
+			ROW_BYTES);
+	fake_verbs_hold(true);
+	for (uint64_t r = 0; r < NUM_ROWS; r++)
+		put_all(&rig.ranks[0], r);
+	assert_false(far_is_quiet(rig.ranks[0].far));
+}
+
+static const char *const full_forms[] = {"roce", "iwarp", "bounced",
+	"at_post_short_lanes", "short_lanes_bounced", "two_devices_lanes"};
+#define NUM_FULL_FORMS (sizeof(full_forms) / sizeof(full_forms[0]))
+
+static void puts_without_room_wait_in_order_and_nobody_for_them(void **state)
+{
+	(void)state;
+	for (size_t f = 0; f < NUM_FULL_FORMS; f++) {
+		start_full(full_forms[f]);
+		fake_verbs_hold(false);
+		assert_true(rig_run(&rig, expect_in_order));
+		assert_true(rig_await_quiet(&rig.ranks[0]));
+		form_rig_close(&rig);
+	}
+}
+
+/* Who put them computes, say. */
+static void what_waits_for_room_goes_out_by_itself(void **state)
+{
+	int64_t deadline;
+
+	(void)state;
+	for (size_t f = 0; f < NUM_FULL_FORMS; f++) {
+		start_full(full_forms[f]);
+		fake_verbs_hold(false);
+		deadline = clock_deadline(RIG_LONG_NS);
+		while (!row_has_come(NUM_ROWS - 1))
+			assert_true(clock_now() < deadline);
+		form_rig_close(&rig);
+	}
+}
+
+static void what_waits_for_room_goes_nowhere_once_the_link_has_ended(
+	void **state)
+{
+	(void)state;
+	for (size_t f = 0; f < NUM_FULL_FORMS; f++) {
+		start_full(full_forms[f]);
+		far_cut(rig.ranks[0].peers[1]);
+		put_all(&rig.ranks[0], 0);
+		fake_verbs_hold(false);
+		assert_true(rig_await_quiet(&rig.ranks[0]));
+		assert_true(rig_await_state(&rig.ranks[0], 1, PEER_DEAD));
+		assert_true(rig_await_state(&rig.ranks[1], 0, PEER_DEAD));
+		assert_false(row_has_come(NUM_ROWS - 1));
+		form_rig_close(&rig);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +264,11 @@ int main(void)
 			what_is_kept_goes_nowhere_once_the_link_has_ended),
 		cmocka_unit_test(
 			counts_for_a_peer_that_takes_none_wait_and_nobody_for_them),
+		cmocka_unit_test(
+			puts_without_room_wait_in_order_and_nobody_for_them),
+		cmocka_unit_test(what_waits_for_room_goes_out_by_itself),
+		cmocka_unit_test(
+			what_waits_for_room_goes_nowhere_once_the_link_has_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,6 +184,16 @@ struct scratch {
 	const void **tp_rows; /* [P]: the rows of TP ranks for one */
 };
 
+/* How far the sums by host of a step are (combine/host_sums.c): of one at a time. */
+struct sums_cursor {
+	uint64_t epoch;  /* of the step; 0: none began yet */
+	int32_t index;   /* in the view, of the member whose tokens come next */
+	int64_t token;   /* of it; -1: before the first */
+	uint32_t *next;  /* [units]: its next row of each */
+	uint32_t *end;   /* [units]: and where the rows of its EP group end */
+	uint64_t num_sent; /* of all steps */
+};
+
 struct shunt_exchange {
 	struct shunt_world *world;
 	struct shunt_group *group; /* of the members; see shape.h */
@@ -213,7 +223,7 @@ struct shunt_exchange {
 	struct route *routes; /* [num_routes]: of step n at n mod num_routes */
 	struct scratch scratch;
 	struct counters counters;
-	uint64_t num_partials;  /* sums by host, sent so far */
+	struct sums_cursor sums;
 	int64_t work_ns;        /* spent by advance() on rows; no waiting */
 	int64_t next_look;      /* for the dead, by progress */
 	uint8_t *blank_row;     /* zeros: what padding refers to with INDEXED */

@@ -153,6 +153,12 @@ static void carve_rest(struct carver *carver, const struct shape *shape,
 		shape->layout == SHUNT_LAYOUT_INDEXED ? shape->format.row_bytes
 						      : 0,
 		1);
+	exchange->sums.next =
+		carve(carver, shape->sums_by_host ? shape->num_units : 0,
+			sizeof(*exchange->sums.next));
+	exchange->sums.end =
+		carve(carver, shape->sums_by_host ? shape->num_units : 0,
+			sizeof(*exchange->sums.end));
 	carve_scratch(carver, shape, &exchange->scratch);
 }
 

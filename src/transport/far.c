@@ -12,6 +12,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "transport/verbs_address.h"
+#include "transport/verbs_backlog.h"
 #include "transport/verbs_connect.h"
 #include "transport/verbs_config.h"
 #include "transport/verbs_device.h"
@@ -405,7 +406,8 @@ static bool is_out(const struct verbs_link *link)
 	for (int l = 0; l < link->num_lanes; l++)
 		if (link->lanes[l].tail < link->lanes[l].signalled)
 			return false;
-	return link->outbox.num == 0 && !link->pending.active;
+	return link->outbox.num == 0 && !link->pending.active &&
+	       backlog_is_empty(&link->backlog);
 }
 
 static bool all_out(struct far *far)

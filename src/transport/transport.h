@@ -53,8 +53,9 @@ struct transport_ops {
 
 	/*
 	 * The counted put. `counter_offset` is 8-byte aligned. Never blocks.
-	 * Wakes the peer if it sleeps. *again becomes true if nothing was done
-	 * because of back-pressure: progress, and call again.
+	 * Wakes the peer if it sleeps. What finds no room now is noted, and goes
+	 * out with progress, in order; *again becomes true if nothing was done
+	 * because there is no memory to note it: progress, and call again.
 	 * More than PUT_COPY_BYTES lie in this rank's segment, where the peer
 	 * cannot be mapped, and stay as they are until flushed(), or until
 	 * the peer is known to have them.

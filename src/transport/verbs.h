@@ -13,6 +13,7 @@
  *	verbs_lane       one queue pair: posting, room, completions
  *	verbs_record     records: what they say, sending and applying them
  *	verbs_put        puts: into writes and records
+ *	verbs_backlog    puts that wait for room
  *	verbs_echo       whether a peer's device answers, where no completion
  *	                 tells
  *	verbs_link       life of a link; struct transport_ops
@@ -179,14 +180,25 @@ struct verbs_outbox {
 	uint32_t num_owed; /* HIDE records that must find room */
 };
 
+/* A put, as struct transport_ops has it. */
+struct verbs_put {
+	const uint8_t *bytes;
+	uint64_t offset;
+	uint64_t num_bytes;
+	uint64_t counter_offset;
+	uint64_t add;
+};
+
+/* Those that wait for room; see verbs_backlog.h. */
+struct verbs_backlog {
+	uint8_t *bytes;
+	uint64_t from, to, capacity;
+};
+
 /* The one put that is under way: split into pieces, over several lanes. */
 struct verbs_pending {
 	bool active;
-	bool copied; /* at once: it is known to fit */
-	const uint8_t *bytes;
-	uint64_t offset;
-	uint64_t counter_offset;
-	uint64_t add;
+	struct verbs_put put;
 	uint16_t fences; /* lanes whose FENCE is out */
 	/* By lane: the part of the bytes that is still to be written. */
 	uint64_t from[FAR_MAX_LANES], to[FAR_MAX_LANES];
@@ -217,6 +229,7 @@ struct verbs_link {
 	struct verbs_lane *lanes;
 	struct verbs_outbox outbox;
 	struct verbs_pending pending;
+	struct verbs_backlog backlog;
 	uint64_t beat_serial; /* last sent */
 	uint64_t beat_seen;   /* last shown in the peer's image */
 

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/verbs_backlog.h"
 #include "transport/verbs_lane.h"
 #include "transport/verbs_put.h"
 #include "transport/verbs_record.h"
@@ -47,6 +48,7 @@ static void link_end(struct verbs_link *link)
 	link->phase = LINK_FAILING;
 	link->failing_since = clock_now();
 	link->pending.active = false;
+	backlog_clear(&link->backlog);
 	link->outbox.num = link->outbox.sent = 0;
 	lanes_to_error(link);
 	service_wake(link->far);
@@ -174,12 +176,15 @@ void link_pump(struct verbs_link *link)
 	if (link->phase != LINK_OPEN)
 		return;
 	lane_post(lane_kept(&link->lanes[0]));
-	sent = outbox_send(link);
-	if (!put_continue(link) || !sent)
-		link_stalls(link);
+	/* Before the puts, which may take all the room that there is. */
 	for (int l = 0; l < link->num_lanes && link->phase == LINK_OPEN; l++)
 		if (lane_return_credits(&link->lanes[l]))
 			link_keep_busy(link);
+	if (link->phase != LINK_OPEN)
+		return;
+	sent = outbox_send(link);
+	if (!put_continue(link) || !sent)
+		link_stalls(link);
 }
 
 /* Whoever ends a link knows the reason, but that is not always told first. */
@@ -276,7 +281,7 @@ bool link_is_flushed(const struct verbs_link *link)
 	for (int l = 0; l < link->num_lanes; l++)
 		if (link->lanes[l].tail < link->lanes[l].awaited_head)
 			return false;
-	return !link->pending.active;
+	return !link->pending.active && backlog_is_empty(&link->backlog);
 }
 
 /* ---- transport_ops ----------------------------------------------------- */
@@ -294,11 +299,17 @@ static enum shunt_status verbs_put(struct peer *peer, uint64_t offset,
 	uint64_t add, bool *again)
 {
 	struct verbs_link *link = (void *)peer;
+	const struct verbs_put put = {
+		.bytes = bytes,
+		.offset = offset,
+		.num_bytes = num_bytes,
+		.counter_offset = counter_offset,
+		.add = add,
+	};
 	enum shunt_status status;
 
 	far_lock(link->far);
-	status = put_start(
-		link, offset, bytes, num_bytes, counter_offset, add, again);
+	status = put_start(link, &put, again);
 	far_unlock(link->far);
 	return status;
 }

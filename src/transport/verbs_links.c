@@ -207,6 +207,7 @@ void links_close(struct far *far)
 		}
 		free(link->lanes);
 		free(link->outbox.records);
+		free(link->backlog.bytes);
 		verbs_ranges_fini(&link->remote);
 	}
 	free(far->links);

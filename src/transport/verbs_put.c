@@ -1,7 +1,7 @@
 /*
- * Puts. A small one is copied and goes out whole or not at all, but for its count,
- * which may wait. A larger one is taken over at once and goes out as there is room:
- * then it is the link's pending put, and the next put waits for it.
+ * Puts. A small one is copied and goes out whole, but for its count, which may wait. A
+ * larger one goes out as there is room: then it is the link's pending put. Those that
+ * find no room, or others before them, are the link's backlog.
  *
  *	lane 0	write, write, ...                 COUNT {fences 1, 2}
  *	lane 1	write, write, ... FENCE
@@ -15,10 +15,12 @@
 #include "transport/verbs_put.h"
 
 #include "base/error.h"
+#include "transport/verbs_backlog.h"
 #include "transport/verbs_lane.h"
 #include "transport/verbs_link.h"
 #include "transport/verbs_memory.h"
 #include "transport/verbs_record.h"
+#include "transport/verbs_service.h"
 
 /* From so many bytes on a put is spread over all lanes, by whole pages. */
 #define STRIPE_BYTES 65536
@@ -68,41 +70,58 @@ static bool is_outside(
 	       num_bytes > link->peer_bytes - offset;
 }
 
-static enum shunt_status target_check(const struct verbs_link *link,
-	uint64_t offset, uint64_t num_bytes, uint64_t counter_offset)
+static bool counts(const struct verbs_put *put)
+{
+	return put->counter_offset != PUT_NO_COUNTER;
+}
+
+static enum shunt_status target_check(
+	const struct verbs_link *link, const struct verbs_put *put)
 {
 	static const char misfit[] = "does not fit into the segment";
 	static const char hidden[] = "is not exposed in the segment";
 	const uint64_t word = sizeof(uint64_t);
-	bool counts = counter_offset != PUT_NO_COUNTER;
+	uint64_t counter = put->counter_offset;
+	uint64_t num_bytes = put->num_bytes;
 
-	if (is_outside(link, offset, num_bytes))
-		return refuse(link, "its", misfit, offset, num_bytes);
-	if (counts && (is_outside(link, counter_offset, word) ||
-			      counter_offset % word != 0))
-		return refuse(link, "the counter's", misfit, counter_offset,
-			num_bytes);
+	if (is_outside(link, put->offset, num_bytes))
+		return refuse(link, "its", misfit, put->offset, num_bytes);
+	if (counts(put) &&
+		(is_outside(link, counter, word) || counter % word != 0))
+		return refuse(
+			link, "the counter's", misfit, counter, num_bytes);
 	if (link->phase != LINK_OPEN)
 		return SHUNT_OK; /* it goes nowhere */
-	if (num_bytes && !is_exposed(link, offset, num_bytes))
-		return refuse(link, "its", hidden, offset, num_bytes);
-	if (counts && !is_exposed(link, counter_offset, word))
-		return refuse(link, "the counter's", hidden, counter_offset,
-			num_bytes);
+	if (num_bytes && !is_exposed(link, put->offset, num_bytes))
+		return refuse(link, "its", hidden, put->offset, num_bytes);
+	if (counts(put) && !is_exposed(link, counter, word))
+		return refuse(
+			link, "the counter's", hidden, counter, num_bytes);
 	return SHUNT_OK;
 }
 
 static enum shunt_status source_check(
-	const struct verbs_link *link, const void *bytes, uint64_t num_bytes)
+	const struct verbs_link *link, const struct verbs_put *put)
 {
-	if (num_bytes <= PUT_COPY_BYTES ||
-		memory_find(
-			link->far, &link->far->devices[0], bytes, num_bytes))
+	if (put_is_copied(put) ||
+		memory_find(link->far, &link->far->devices[0], put->bytes,
+			put->num_bytes))
 		return SHUNT_OK;
 	return error_set(SHUNT_INVALID,
 		"a put of %llu bytes to rank %d: over %d bytes, they must lie "
 		"in one range of the own segment",
-		(unsigned long long)num_bytes, link->peer.rank, PUT_COPY_BYTES);
+		(unsigned long long)put->num_bytes, link->peer.rank,
+		PUT_COPY_BYTES);
+}
+
+/* What it was for may have gone since it was put: then so has who would read it. */
+static bool is_wanted(
+	const struct verbs_link *link, const struct verbs_put *put)
+{
+	return (put->num_bytes == 0 ||
+		       is_exposed(link, put->offset, put->num_bytes)) &&
+	       (!counts(put) || is_exposed(link, put->counter_offset,
+					sizeof(uint64_t)));
 }
 
 /* ---- counts ------------------------------------------------------------ */
@@ -132,18 +151,17 @@ static bool send_count(struct verbs_link *link, struct lane_batch *batch,
 
 /* Whether a copied put fits whole: all of its requests, and buffers for them
  * where the device takes nothing inline. */
-static bool fits_whole(
-	struct verbs_link *link, uint64_t num_bytes, uint64_t counter_offset)
+static bool fits_whole(struct verbs_link *link, const struct verbs_put *put)
 {
 	struct verbs_lane *lane = &link->lanes[0];
-	uint32_t num_writes = num_bytes > 0;
+	uint32_t num_writes = put->num_bytes > 0;
 
 	if (lane->device->inline_bytes < PUT_COPY_BYTES &&
 		link->far->num_free_bounces < 2 + link->num_lanes)
 		return false;
 	if (lane_room(lane) < num_writes)
 		return false;
-	if (counter_offset == PUT_NO_COUNTER)
+	if (!counts(put))
 		return true;
 	for (int l = 1; l < link->num_lanes; l++)
 		if (link->lanes[l].dirty &&
@@ -155,23 +173,23 @@ static bool fits_whole(
 /* ---- sending ----------------------------------------------------------- */
 
 /* Gives each lane its part of the bytes. */
-static void spread(const struct verbs_link *link, struct verbs_pending *put,
-	uint64_t bytes)
+static void spread(const struct verbs_link *link, struct verbs_pending *pending)
 {
+	uint64_t bytes = pending->put.num_bytes;
 	uint64_t lanes = bytes >= STRIPE_BYTES ? link->num_lanes : 1;
 	uint64_t part = (bytes + lanes - 1) / lanes;
 	uint64_t from = 0;
 
 	part = (part + STRIPE_ALIGN - 1) / STRIPE_ALIGN * STRIPE_ALIGN;
 	for (int l = 0; l < link->num_lanes; l++) {
-		put->from[l] = from;
+		pending->from[l] = from;
 		from = bytes - from < part ? bytes : from + part;
-		put->to[l] = from;
+		pending->to[l] = from;
 	}
 }
 
 static uint32_t key_of(const struct verbs_lane *lane,
-	const struct verbs_pending *put, uint64_t num_bytes)
+	const struct verbs_put *put, uint64_t num_bytes)
 {
 	const struct verbs_range *range =
 		range_of(lane->link, put->offset, num_bytes);
@@ -182,14 +200,14 @@ static uint32_t key_of(const struct verbs_lane *lane,
 /* Writes a piece of the put. False if its source is gone: freed before flushed(),
  * and not to be taken for one that is copied. */
 static bool write_piece(struct lane_batch *batch,
-	const struct verbs_pending *put, uint64_t from, uint32_t num_bytes,
+	const struct verbs_put *put, uint64_t from, uint32_t num_bytes,
 	uint32_t rkey)
 {
 	struct verbs_lane *lane = batch->lane;
 	const uint8_t *bytes = put->bytes + from;
 	const struct ibv_mr *mr = NULL;
 
-	if (!put->copied) {
+	if (!put_is_copied(put)) {
 		mr = memory_find(
 			lane->link->far, lane->device, bytes, num_bytes);
 		if (!mr) {
@@ -205,22 +223,22 @@ static bool write_piece(struct lane_batch *batch,
 }
 
 /* Writes what has room of a lane's part. True if that is all of it. */
-static bool write_part(struct lane_batch *batch, struct verbs_pending *put)
+static bool write_part(struct lane_batch *batch, struct verbs_pending *pending)
 {
 	struct verbs_lane *lane = batch->lane;
-	uint64_t *from = &put->from[lane->number];
-	uint64_t to = put->to[lane->number];
+	uint64_t *from = &pending->from[lane->number];
+	uint64_t to = pending->to[lane->number];
 	uint32_t rkey;
 
 	if (*from == to)
 		return true;
-	rkey = key_of(lane, put, to);
+	rkey = key_of(lane, &pending->put, to);
 	while (*from < to && lane_room(lane) > 0) {
 		uint32_t piece = lane->device->max_message_bytes;
 
 		if (to - *from < piece)
 			piece = (uint32_t)(to - *from);
-		if (!write_piece(batch, put, *from, piece, rkey))
+		if (!write_piece(batch, &pending->put, *from, piece, rkey))
 			return false;
 		*from += piece;
 		/* Who is stopped has room for bytes, but takes no records. */
@@ -232,10 +250,10 @@ static bool write_part(struct lane_batch *batch, struct verbs_pending *put)
 }
 
 /* Writes the parts of the lanes but the first, and the fences behind them. */
-static bool send_others(struct verbs_link *link, struct verbs_pending *put)
+static bool send_others(struct verbs_link *link, struct verbs_pending *pending)
 {
 	static const struct record fence = {.kind = RECORD_FENCE};
-	bool fenced = put->counter_offset != PUT_NO_COUNTER;
+	bool fenced = counts(&pending->put);
 	bool all = true;
 
 	for (int l = 1; l < link->num_lanes; l++) {
@@ -244,13 +262,13 @@ static bool send_others(struct verbs_link *link, struct verbs_pending *put)
 		bool done;
 
 		lane_batch_begin(&batch, lane);
-		done = write_part(&batch, put);
+		done = write_part(&batch, pending);
 		if (done && fenced && lane->dirty) {
 			done = lane_takes_record(lane, 0);
 			if (done) {
 				lane_add_record(&batch, &fence);
 				lane->dirty = false;
-				put->fences |= (uint16_t)(1u << l);
+				pending->fences |= (uint16_t)(1u << l);
 			}
 		}
 		/* Signalled: who leaves waits until all of it is there. */
@@ -264,76 +282,112 @@ static bool send_others(struct verbs_link *link, struct verbs_pending *put)
 }
 
 static bool send_first(
-	struct verbs_link *link, struct verbs_pending *put, bool may_count)
+	struct verbs_link *link, struct verbs_pending *pending, bool may_count)
 {
+	const struct verbs_put *put = &pending->put;
 	const struct record count = {
 		.kind = RECORD_COUNT,
-		.fences = put->fences,
+		.fences = pending->fences,
 		.offset = put->counter_offset,
 		.value = put->add,
 	};
-	bool counts = put->counter_offset != PUT_NO_COUNTER;
 	struct verbs_lane *lane = &link->lanes[0];
 	struct lane_batch *batch = lane_kept(lane);
-	bool done = write_part(batch, put) && may_count;
+	bool done = write_part(batch, pending) && may_count;
 
-	if (done && !counts && !put->copied) {
+	if (done && !counts(put) && !put_is_copied(put)) {
 		if (!lane_post_kept_if_full(lane))
 			link_keep_busy(link);
 		return true;
 	}
-	if (done && counts)
+	if (done && counts(put))
 		done = send_count(link, batch, &count);
 	lane_post(batch);
 	return done;
 }
 
-bool put_continue(struct verbs_link *link)
+/* Sends what has room of the pending put. True if that was the rest. */
+static bool send_pending(struct verbs_link *link)
 {
-	struct verbs_pending *put = &link->pending;
+	struct verbs_pending *pending = &link->pending;
 	bool others;
 
-	if (!put->active)
+	if (!pending->active)
 		return true;
-	others = send_others(link, put);
-	if (send_first(link, put, others))
-		put->active = false;
+	others = send_others(link, pending);
+	if (send_first(link, pending, others))
+		pending->active = false;
 	/* If posting failed, so has the link. */
-	return !put->active;
+	return !pending->active;
 }
 
-enum shunt_status put_start(struct verbs_link *link, uint64_t offset,
-	const void *bytes, uint64_t num_bytes, uint64_t counter_offset,
-	uint64_t add, bool *again)
+/* Makes it the pending put. False if it has to fit whole and does not. */
+static bool begin(struct verbs_link *link, const struct verbs_put *put)
 {
-	enum shunt_status status =
-		target_check(link, offset, num_bytes, counter_offset);
-	bool copied = num_bytes <= PUT_COPY_BYTES;
+	if (put_is_copied(put) && !fits_whole(link, put))
+		return false;
+	link->pending = (struct verbs_pending){.active = true, .put = *put};
+	spread(link, &link->pending);
+	return true;
+}
+
+bool put_continue(struct verbs_link *link)
+{
+	struct verbs_put put;
+
+	while (send_pending(link)) {
+		if (!backlog_first(&link->backlog, &put))
+			return true;
+		if (is_wanted(link, &put) && !begin(link, &put))
+			return false;
+		backlog_take(&link->backlog);
+	}
+	return false;
+}
+
+/* Sends the put, or what has room of it; false if others are before it, or it has
+ * none. */
+static bool start(struct verbs_link *link, const struct verbs_put *put)
+{
+	if (!put_continue(link) || !begin(link, put))
+		return false;
+	if (!send_pending(link))
+		link_keep_busy(link);
+	return true;
+}
+
+/* Looks once whether there is room by now, else lets the put wait. False if there is
+ * no memory for that. */
+static bool start_later(struct verbs_link *link, const struct verbs_put *put)
+{
+	bool is_first = backlog_is_empty(&link->backlog);
+
+	link_poll_all(link->far);
+	if (link->phase != LINK_OPEN || start(link, put))
+		return true;
+	if (!backlog_add(&link->backlog, put)) {
+		link_stalls(link);
+		return link->phase != LINK_OPEN;
+	}
+	link_keep_busy(link);
+	/* The caller may not look again for long. */
+	if (is_first)
+		service_wake(link->far);
+	return true;
+}
+
+enum shunt_status put_start(
+	struct verbs_link *link, const struct verbs_put *put, bool *again)
+{
+	enum shunt_status status = target_check(link, put);
 
 	*again = false;
 	if (status == SHUNT_OK)
-		status = source_check(link, bytes, num_bytes);
+		status = source_check(link, put);
 	if (status != SHUNT_OK || link->phase != LINK_OPEN)
 		return status;
 	outbox_send(link);
-	*again = !put_continue(link) ||
-		 (copied && !fits_whole(link, num_bytes, counter_offset));
-	if (*again)
-		link_stalls(link);
-	if (*again || link->phase != LINK_OPEN) {
-		*again = link->phase == LINK_OPEN;
-		return SHUNT_OK;
-	}
-	link->pending = (struct verbs_pending){
-		.active = true,
-		.copied = copied,
-		.bytes = bytes,
-		.offset = offset,
-		.counter_offset = counter_offset,
-		.add = add,
-	};
-	spread(link, &link->pending, num_bytes);
-	if (!put_continue(link))
-		link_keep_busy(link);
+	if (!start(link, put))
+		*again = !start_later(link, put);
 	return SHUNT_OK;
 }

@@ -1,0 +1,188 @@
+/*
+ * Steps over a wire on which nothing is acknowledged for a time: calls that only
+ * begin something return, waits end at their deadlines, and behind it all is well.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "support/fake_verbs.h"
+#include "support/hosts.h"
+#include "support/pair.h"
+#include "support/stand.h"
+#include "transport/far.h"
+#include "world/world.h"
+
+#define RANKS    4
+#define SHORT_NS 20000000
+#define LONG_NS  INT64_C(60000000000)
+
+static void await_quiet(struct seat *seat)
+{
+	int64_t deadline = clock_deadline(INT64_C(60000000000));
+
+	while (!far_is_quiet(seat->world->far)) {
+		SEAT_CHECK(seat, clock_now() < deadline, "no quiet");
+		far_progress(seat->world->far);
+	}
+}
+
+/* No put is known to have gone, so that the next step may not write where their
+ * sources lie. */
+static void stay_unflushed(struct seat *seat)
+{
+	struct shunt_exchange_config config = pair_config(SHUNT_LAYOUT_COMPACT);
+	struct plain plain;
+
+	plain_init(&plain, seat, NULL, &config);
+	plain_bring(&plain, pair_tokens[seat->rank], pair_ids[seat->rank]);
+	plain_pass(&plain);
+	seat_barrier(seat);
+	await_quiet(seat);
+	seat_barrier(seat);
+	if (seat->rank == 0)
+		fake_verbs_hold(true);
+	seat_barrier(seat);
+	plain_pass(&plain);
+	plain.args.deadline_ns = 50000000;
+	SEAT_STATUS(seat, SHUNT_TIMEOUT, plain_try(&plain));
+	seat_message_has(seat, "what earlier steps have sent: 1 rank: rank");
+	seat_error_ranks(seat, 1 << (1 - seat->rank));
+	seat_barrier(seat);
+	if (seat->rank == 0)
+		fake_verbs_hold(false);
+	plain.args.deadline_ns = 0;
+	plain_pass(&plain);
+	plain_fini(&plain);
+}
+
+static void who_has_not_taken_what_was_sent_is_named(void **state)
+{
+	static const int32_t hosts[PAIR_RANKS] = {0, 1};
+	struct ranks_plan plan = {
+		.launch = RANKS_THREADS,
+		.num_ranks = PAIR_RANKS,
+		.hosts = hosts,
+	};
+
+	(void)state;
+	if (getenv("SHUNT_TEST_RDMA") != NULL)
+		skip();
+	ranks_run(&plan, stay_unflushed);
+}
+
+/* ---- calls that begin something ---------------------------------------- */
+
+/* On all ranks together, when nothing is on its way. */
+static void hold(struct seat *seat)
+{
+	await_quiet(seat);
+	seat_barrier(seat);
+	if (seat->rank == 0)
+		fake_verbs_hold(true);
+	seat_barrier(seat);
+}
+
+/* When all ranks have come here: no call has waited for the wire. */
+static void release(struct seat *seat)
+{
+	seat_barrier(seat);
+	if (seat->rank == 0)
+		fake_verbs_hold(false);
+	seat_barrier(seat);
+}
+
+static void dispatch_meanwhile(struct stand *stand, struct trial *step)
+{
+	struct seat *seat = stand->seat;
+
+	hold(seat);
+	SEAT_OK(seat, shunt_dispatch_start(stand->exchange, &step->args,
+			      &step->handle));
+	SEAT_STATUS(seat, SHUNT_TIMEOUT,
+		shunt_dispatch_finish(step->handle, SHORT_NS, &step->out));
+	SEAT_OK(seat, shunt_exchange_progress(stand->exchange, NULL));
+	release(seat);
+	SEAT_OK(seat, shunt_dispatch_finish(step->handle, LONG_NS, &step->out));
+	trial_check_dispatch(seat, step);
+	trial_make_rows(seat, step);
+}
+
+static void combine_meanwhile(struct stand *stand, struct trial *step)
+{
+	struct seat *seat = stand->seat;
+
+	hold(seat);
+	SEAT_OK(seat, shunt_combine_start(step->handle, &step->combine));
+	trial_feed(seat, step);
+	SEAT_STATUS(seat, SHUNT_TIMEOUT,
+		shunt_combine_finish(step->handle, SHORT_NS));
+	SEAT_OK(seat, shunt_exchange_progress(stand->exchange, NULL));
+	release(seat);
+	SEAT_OK(seat, shunt_combine_finish(step->handle, LONG_NS));
+	trial_check_combine(seat, step);
+}
+
+/* With sums by host each rank sends more sums than it has places for: it must wait
+ * for the first ones, and is in the middle of it when it times out. */
+static void go_on_meanwhile(struct seat *seat)
+{
+	struct shunt_exchange_config config = trial_config(600, 128, 4, 8);
+	struct trial_rule rule;
+	struct trial *step;
+	struct stand stand;
+
+	config.algorithm = *(const enum shunt_algorithm *)seat->context;
+	stand_init(&stand, seat, &config);
+	for (int i = 0; i < 6; i++) {
+		rule = stand_rule(&stand);
+		rule.tokens = TRIAL_TOKENS_FULL;
+		rule.may_feed = true;
+		step = stand_prepare_rule(&stand, &rule);
+		if (i < 3)
+			dispatch_meanwhile(&stand, step);
+		else
+			stand_dispatch(&stand, step);
+		combine_meanwhile(&stand, step);
+		stand_drop(step);
+	}
+	stand_fini(&stand);
+}
+
+static void who_only_begins_does_not_wait_for_the_wire(void **state)
+{
+	static const int32_t hosts[][RANKS] = {{0, 0, 1, 1}, {0, 0, 0, 1}};
+	static const enum shunt_algorithm algorithms[] = {
+		SHUNT_ALGORITHM_FULLMESH, SHUNT_ALGORITHM_HIERARCHY};
+
+	(void)state;
+	if (getenv("SHUNT_TEST_RDMA") != NULL)
+		skip();
+	for (int i = 0; i < 4; i++) {
+		struct ranks_plan plan = {
+			.launch = RANKS_THREADS,
+			.num_ranks = RANKS,
+			.context = &algorithms[i % 2],
+			.hosts = hosts[i / 2],
+			.wire = RANKS_NARROW,
+		};
+
+		ranks_run(&plan, go_on_meanwhile);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_has_not_taken_what_was_sent_is_named),
+		cmocka_unit_test(who_only_begins_does_not_wait_for_the_wire),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
