@@ -1,6 +1,7 @@
 /*
- * Steps over a wire on which nothing is acknowledged for a time: calls that only
- * begin something return, waits end at their deadlines, and behind it all is well.
+ * Steps over a wire on which nothing is acknowledged for a time, or over a slow one:
+ * calls that only begin something return, waits end at their deadlines, and behind it
+ * all is well.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@
 #define RANKS    4
 #define SHORT_NS 20000000
 #define LONG_NS  INT64_C(60000000000)
+#define PACE_NS  50000 /* for a request; a step has hundreds */
 
 static void await_quiet(struct seat *seat)
 {
@@ -79,6 +81,24 @@ static void who_has_not_taken_what_was_sent_is_named(void **state)
 
 /* ---- calls that begin something ---------------------------------------- */
 
+/* With sums by host each rank sends more of them than it has places for. */
+static void begin_steps(struct stand *stand, struct seat *seat)
+{
+	struct shunt_exchange_config config = trial_config(600, 128, 4, 8);
+
+	config.algorithm = *(const enum shunt_algorithm *)seat->context;
+	stand_init(stand, seat, &config);
+}
+
+static struct trial_rule full_rule(struct stand *stand)
+{
+	struct trial_rule rule = stand_rule(stand);
+
+	rule.tokens = TRIAL_TOKENS_FULL;
+	rule.may_feed = true;
+	return rule;
+}
+
 /* On all ranks together, when nothing is on its way. */
 static void hold(struct seat *seat)
 {
@@ -129,39 +149,30 @@ static void combine_meanwhile(struct stand *stand, struct trial *step)
 	trial_check_combine(seat, step);
 }
 
-/* With sums by host each rank sends more sums than it has places for: it must wait
- * for the first ones, and is in the middle of it when it times out. */
+/* Three steps without acknowledgements. */
 static void go_on_meanwhile(struct seat *seat)
 {
-	struct shunt_exchange_config config = trial_config(600, 128, 4, 8);
 	struct trial_rule rule;
 	struct trial *step;
 	struct stand stand;
 
-	config.algorithm = *(const enum shunt_algorithm *)seat->context;
-	stand_init(&stand, seat, &config);
-	for (int i = 0; i < 6; i++) {
-		rule = stand_rule(&stand);
-		rule.tokens = TRIAL_TOKENS_FULL;
-		rule.may_feed = true;
+	begin_steps(&stand, seat);
+	for (int i = 0; i < 3; i++) {
+		rule = full_rule(&stand);
 		step = stand_prepare_rule(&stand, &rule);
-		if (i < 3)
-			dispatch_meanwhile(&stand, step);
-		else
-			stand_dispatch(&stand, step);
+		dispatch_meanwhile(&stand, step);
 		combine_meanwhile(&stand, step);
 		stand_drop(step);
 	}
 	stand_fini(&stand);
 }
 
-static void who_only_begins_does_not_wait_for_the_wire(void **state)
+static void run_narrow(ranks_function function)
 {
 	static const int32_t hosts[][RANKS] = {{0, 0, 1, 1}, {0, 0, 0, 1}};
 	static const enum shunt_algorithm algorithms[] = {
 		SHUNT_ALGORITHM_FULLMESH, SHUNT_ALGORITHM_HIERARCHY};
 
-	(void)state;
 	if (getenv("SHUNT_TEST_RDMA") != NULL)
 		skip();
 	for (int i = 0; i < 4; i++) {
@@ -173,8 +184,68 @@ static void who_only_begins_does_not_wait_for_the_wire(void **state)
 			.wire = RANKS_NARROW,
 		};
 
-		ranks_run(&plan, go_on_meanwhile);
+		ranks_run(&plan, function);
 	}
+}
+
+static void who_only_begins_does_not_wait_for_the_wire(void **state)
+{
+	(void)state;
+	run_narrow(go_on_meanwhile);
+}
+
+/* ---- slow ------------------------------------------------------------------ */
+
+/* Many times: each time that the wire has taken a little. */
+static void finish_in_bits(struct seat *seat, struct trial *step)
+{
+	enum shunt_status status = SHUNT_TIMEOUT;
+	int64_t deadline = clock_deadline(LONG_NS);
+
+	while (status == SHUNT_TIMEOUT) {
+		SEAT_CHECK(seat, clock_now() < deadline, "no end");
+		status = shunt_combine_finish(step->handle, 1000000);
+	}
+	SEAT_STATUS(seat, SHUNT_OK, status);
+	trial_check_combine(seat, step);
+}
+
+/* Two steps at a time. */
+static void go_slowly(struct seat *seat)
+{
+	struct trial *steps[2];
+	struct trial_rule rule;
+	struct stand stand;
+
+	begin_steps(&stand, seat);
+	hold(seat);
+	if (seat->rank == 0)
+		fake_verbs_pace(PACE_NS);
+	release(seat);
+	for (int i = 0; i < 2; i++) {
+		rule = full_rule(&stand);
+		steps[i] = stand_prepare_rule(&stand, &rule);
+		stand_dispatch(&stand, steps[i]);
+	}
+	for (int i = 0; i < 2; i++) {
+		SEAT_OK(seat, shunt_combine_start(
+				      steps[i]->handle, &steps[i]->combine));
+		trial_feed(seat, steps[i]);
+	}
+	for (int i = 0; i < 2; i++)
+		finish_in_bits(seat, steps[i]);
+	seat_barrier(seat);
+	if (seat->rank == 0)
+		fake_verbs_pace(0);
+	for (int i = 0; i < 2; i++)
+		stand_drop(steps[i]);
+	stand_fini(&stand);
+}
+
+static void what_a_slow_wire_takes_bit_by_bit_is_whole(void **state)
+{
+	(void)state;
+	run_narrow(go_slowly);
 }
 
 int main(void)
@@ -182,6 +253,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_has_not_taken_what_was_sent_is_named),
 		cmocka_unit_test(who_only_begins_does_not_wait_for_the_wire),
+		cmocka_unit_test(what_a_slow_wire_takes_bit_by_bit_is_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,7 +154,8 @@ static void counts_for_a_peer_that_takes_none_wait_and_nobody_for_them(
 
 /* ---- without room --------------------------------------------------------- */
 
-#define MARKS (UINT64_C(1) << 20)
+#define MARKS     (UINT64_C(3) << 20)
+#define MANY_ROWS (2 * NUM_ROWS) /* half of them while there is no room */
 
 /* A row, a mark that is gone from here as soon as it is put, and a count. */
 static void put_all(struct rig_rank *rank, uint64_t row)
@@ -182,7 +183,9 @@ static int expect_in_order(struct rig_rank *rank)
 {
 	const uint64_t *marks = (const void *)(rank->area + MARKS);
 
-	for (uint64_t r = 0; rank->rank == 1 && r < NUM_ROWS; r++) {
+	for (uint64_t r = NUM_ROWS; rank->rank == 0 && r < MANY_ROWS; r++)
+		put_all(rank, r);
+	for (uint64_t r = 0; rank->rank == 1 && r < MANY_ROWS; r++) {
 		CHILD_CHECK(rig_await(rank, 0, COUNTER, r + 1));
 		CHILD_CHECK(row_has_come(r));
 		CHILD_CHECK(marks[r] == ~r);
@@ -195,8 +198,8 @@ static void start_full(const char *form)
 	form_rig_init(&rig, fake_form_find(form), 2, 3);
 	rig.configs[0].queue_depth = rig.configs[1].queue_depth = 8;
 	form_rig_open(&rig);
-	memset(rig.ranks[1].area + ROWS, 0, NUM_ROWS * ROW_BYTES);
-	for (uint64_t r = 0; r < NUM_ROWS; r++)
+	memset(rig.ranks[1].area + ROWS, 0, MANY_ROWS * ROW_BYTES);
+	for (uint64_t r = 0; r < MANY_ROWS; r++)
 		memset(rig.ranks[0].area + SOURCE + r * ROW_BYTES, (int)r + 1,
 			ROW_BYTES);
 	fake_verbs_hold(true);
