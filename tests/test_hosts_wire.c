@@ -81,10 +81,11 @@ static void who_has_not_taken_what_was_sent_is_named(void **state)
 
 /* ---- calls that begin something ---------------------------------------- */
 
-/* With sums by host each rank sends more of them than it has places for. */
+/* With sums by host each rank sends more of them than it has places for; none is so
+ * small that a put copies it. */
 static void begin_steps(struct stand *stand, struct seat *seat)
 {
-	struct shunt_exchange_config config = trial_config(600, 128, 4, 8);
+	struct shunt_exchange_config config = trial_config(600, 256, 4, 8);
 
 	config.algorithm = *(const enum shunt_algorithm *)seat->context;
 	stand_init(stand, seat, &config);
