@@ -202,10 +202,10 @@ static void send_sum(struct owner *owner, int64_t token)
 
 	if (here.num_rows == 0)
 		return;
-	partial = exchange_own(exchange,
-		exchange_layout(exchange)->partial_off +
-			exchange->sums.num_sent++ % PARTIAL_ROWS *
-				(uint64_t)shape->back_bytes);
+	partial = exchange_own(
+		exchange, exchange_layout(exchange)->partial_off +
+				  exchange->sums.num_sent++ % PARTIAL_ROWS *
+					  (uint64_t)shape->back_bytes);
 	partial_make(exchange, &owner->step->combine_tally, &here, partial);
 	span_put(exchange, PHASE_SUMS, owner->member,
 		layout_slot(layout, layout->back_off, owner->step->slot) +

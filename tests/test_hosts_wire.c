@@ -124,8 +124,8 @@ static void dispatch_meanwhile(struct stand *stand, struct trial *step)
 	struct seat *seat = stand->seat;
 
 	hold(seat);
-	SEAT_OK(seat, shunt_dispatch_start(stand->exchange, &step->args,
-			      &step->handle));
+	SEAT_OK(seat, shunt_dispatch_start(
+			      stand->exchange, &step->args, &step->handle));
 	SEAT_STATUS(seat, SHUNT_TIMEOUT,
 		shunt_dispatch_finish(step->handle, SHORT_NS, &step->out));
 	SEAT_OK(seat, shunt_exchange_progress(stand->exchange, NULL));

@@ -170,9 +170,9 @@ static void put_all(struct rig_rank *rank, uint64_t row)
 				 ROW_BYTES, PUT_NO_COUNTER, 0, &again),
 		SHUNT_OK);
 	assert_false(again);
-	assert_int_equal(ops->put(rank->peers[1],
-				 to + MARKS + row * sizeof(mark), &mark,
-				 sizeof(mark), to + COUNTER, 1, &again),
+	assert_int_equal(
+		ops->put(rank->peers[1], to + MARKS + row * sizeof(mark), &mark,
+			sizeof(mark), to + COUNTER, 1, &again),
 		SHUNT_OK);
 	assert_false(again);
 	mark = 0;

@@ -105,9 +105,9 @@ SHUNT_EXPORT enum shunt_status shunt_combine(
 
 /*
  * Begins a combine and returns at once: announces this rank's rows. Where ranks
- * are on several hosts rows begin to cross here: calls that send them (this one,
- * feeding, progress) take as long as a wire does whose queue of requests is full
- * (SHUNT_RDMA_QUEUE_DEPTH), whatever their deadline.
+ * are on several hosts rows begin to cross here, SHUNT_RDMA_QUEUE_DEPTH at once to
+ * each rank; the others follow whenever this rank waits or calls
+ * shunt_exchange_progress(), and else each millisecond.
  * shunt_combine_finish() is owed; all pointers stay in place until then, but
  * a y that is copied only until this returns.
  */

@@ -186,11 +186,11 @@ struct scratch {
 
 /* How far the sums by host of a step are (combine/host_sums.c): of one at a time. */
 struct sums_cursor {
-	uint64_t epoch;  /* of the step; 0: none began yet */
-	int32_t index;   /* in the view, of the member whose tokens come next */
-	int64_t token;   /* of it; -1: before the first */
-	uint32_t *next;  /* [units]: its next row of each */
-	uint32_t *end;   /* [units]: and where the rows of its EP group end */
+	uint64_t epoch; /* of the step; 0: none began yet */
+	int32_t index;  /* in the view, of the member whose tokens come next */
+	int64_t token;  /* of it; -1: before the first */
+	uint32_t *next; /* [units]: its next row of each */
+	uint32_t *end;  /* [units]: and where the rows of its EP group end */
 	uint64_t num_sent; /* of all steps */
 };
 

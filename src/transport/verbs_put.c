@@ -103,9 +103,8 @@ static enum shunt_status target_check(
 static enum shunt_status source_check(
 	const struct verbs_link *link, const struct verbs_put *put)
 {
-	if (put_is_copied(put) ||
-		memory_find(link->far, &link->far->devices[0], put->bytes,
-			put->num_bytes))
+	if (put_is_copied(put) || memory_find(link->far, &link->far->devices[0],
+					  put->bytes, put->num_bytes))
 		return SHUNT_OK;
 	return error_set(SHUNT_INVALID,
 		"a put of %llu bytes to rank %d: over %d bytes, they must lie "
@@ -120,8 +119,8 @@ static bool is_wanted(
 {
 	return (put->num_bytes == 0 ||
 		       is_exposed(link, put->offset, put->num_bytes)) &&
-	       (!counts(put) || is_exposed(link, put->counter_offset,
-					sizeof(uint64_t)));
+	       (!counts(put) ||
+		       is_exposed(link, put->counter_offset, sizeof(uint64_t)));
 }
 
 /* ---- counts ------------------------------------------------------------ */
@@ -199,9 +198,8 @@ static uint32_t key_of(const struct verbs_lane *lane,
 
 /* Writes a piece of the put. False if its source is gone: freed before flushed(),
  * and not to be taken for one that is copied. */
-static bool write_piece(struct lane_batch *batch,
-	const struct verbs_put *put, uint64_t from, uint32_t num_bytes,
-	uint32_t rkey)
+static bool write_piece(struct lane_batch *batch, const struct verbs_put *put,
+	uint64_t from, uint32_t num_bytes, uint32_t rkey)
 {
 	struct verbs_lane *lane = batch->lane;
 	const uint8_t *bytes = put->bytes + from;
