@@ -85,7 +85,7 @@ static void who_has_not_taken_what_was_sent_is_named(void **state)
  * small that a put copies it. */
 static void begin_steps(struct stand *stand, struct seat *seat)
 {
-	struct shunt_exchange_config config = trial_config(600, 256, 4, 8);
+	struct shunt_exchange_config config = trial_config(300, 160, 4, 8);
 
 	config.algorithm = *(const enum shunt_algorithm *)seat->context;
 	stand_init(stand, seat, &config);
@@ -150,7 +150,7 @@ static void combine_meanwhile(struct stand *stand, struct trial *step)
 	trial_check_combine(seat, step);
 }
 
-/* Three steps without acknowledgements. */
+/* Two steps without acknowledgements. */
 static void go_on_meanwhile(struct seat *seat)
 {
 	struct trial_rule rule;
@@ -158,7 +158,7 @@ static void go_on_meanwhile(struct seat *seat)
 	struct stand stand;
 
 	begin_steps(&stand, seat);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 2; i++) {
 		rule = full_rule(&stand);
 		step = stand_prepare_rule(&stand, &rule);
 		dispatch_meanwhile(&stand, step);
