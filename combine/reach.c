@@ -3,6 +3,7 @@
 
 #include "base/order.h"
 #include "combine/rows.h"
+#include "exchange/loss.h"
 #include "exchange/step.h"
 #include "memory/segment.h"
 
@@ -279,10 +280,11 @@ bool reach_recheck(struct shunt_exchange *exchange, struct step *step,
 
 		if (order_recheck(&note->withdrawn) != step->epoch)
 			continue;
-		step_fail(step, SHUNT_PEER_REFUSED, rank,
-			"%s gave step %llu up while its rows were read",
-			group_rank_text(exchange->group, rank, name),
-			(unsigned long long)step->epoch);
+		if (!loss_explains(exchange, step, rank))
+			step_fail(step, SHUNT_PEER_REFUSED, rank,
+				"%s gave step %llu up while its rows were read",
+				group_rank_text(exchange->group, rank, name),
+				(unsigned long long)step->epoch);
 		step_end_failed(exchange, step);
 		return false;
 	}

@@ -4,6 +4,7 @@
 #include "dispatch/args.h"
 #include "dispatch/route.h"
 #include "dispatch/send.h"
+#include "exchange/loss.h"
 #include "exchange/step.h"
 
 /* What comes from all ranks with tokens or from none. */
@@ -101,6 +102,8 @@ static void take_head(
 	char name[48];
 
 	if (has_gone_on(exchange, step, head.epoch)) {
+		if (loss_explains(exchange, step, member))
+			return;
 		step_fail(step, SHUNT_PEER_REFUSED, member,
 			"%s has gone on to step %llu without the end of step "
 			"%llu on rank %d",

@@ -54,9 +54,9 @@ static void break_down(struct seat *seat)
 		SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
 		seat_error_ranks(seat, 1 << VICTIM);
 	} else {
-		SEAT_STATUS(seat, SHUNT_PEER_REFUSED,
+		SEAT_STATUS(seat, SHUNT_PEER_LOST,
 			shunt_combine(plain.handle, &plain.combine));
-		seat_error_ranks(seat, 1);
+		seat_error_ranks(seat, 1 << VICTIM);
 	}
 	plain_fini(&plain);
 }
@@ -96,9 +96,9 @@ static void take_back(struct seat *seat)
 	} else {
 		while (!*(volatile int *)seat->shared)
 			;
-		SEAT_STATUS(seat, SHUNT_PEER_REFUSED,
+		SEAT_STATUS(seat, SHUNT_PEER_LOST,
 			shunt_combine_finish(plain.handle, 0));
-		seat_error_ranks(seat, 1);
+		seat_error_ranks(seat, 1 << VICTIM);
 		shunt_free(seat->world, y);
 	}
 	plain_fini(&plain);

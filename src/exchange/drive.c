@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "exchange/absent.h"
+#include "exchange/loss.h"
 #include "exchange/span.h"
 #include "exchange/step.h"
 #include "exchange/timing.h"
@@ -111,13 +112,15 @@ static uint64_t drive_token(struct waiter *waiter)
 		       step->view->members[step->cursor]);
 }
 
-/* A rank was lost: nothing goes on here. Those who wait for what this rank owes
- * to its steps are told; else they would wait to their deadlines. */
-static void break_down(struct shunt_exchange *exchange)
+/* Those who wait for what this rank owes to its steps would wait to their
+ * deadlines. */
+void drive_break_down(struct shunt_exchange *exchange)
 {
 	exchange->broken = true;
 	exchange->num_lost = shunt_error_ranks(
 		exchange->lost_ranks, (size_t)exchange->group->size);
+	if (exchange->num_lost > 0)
+		loss_tell(exchange, exchange->lost_ranks[0]);
 	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++) {
 		step_give_up(exchange, &exchange->steps[i]);
 		step_end(&exchange->steps[i]);
@@ -151,8 +154,10 @@ enum shunt_status drive_wait(struct shunt_exchange *exchange, struct step *step,
 	if (drive_ready(&self.waiter))
 		return SHUNT_OK;
 	status = wait_for(&self.waiter, clock_deadline(span_ns));
-	if (status == SHUNT_PEER_LOST)
-		break_down(exchange);
+	if (status == SHUNT_PEER_LOST) {
+		loss_name(exchange, step);
+		drive_break_down(exchange);
+	}
 	return status;
 }
 
@@ -179,9 +184,11 @@ static enum shunt_status look_for_the_dead(struct shunt_exchange *exchange)
 
 		if (is_waiting(&exchange->steps[i]))
 			status = wait_look(&self.waiter);
+		if (status != SHUNT_OK)
+			loss_name(exchange, &exchange->steps[i]);
 	}
 	if (status != SHUNT_OK) {
-		break_down(exchange);
+		drive_break_down(exchange);
 		exchange->counters.now.failed_steps++;
 	}
 	return status;

@@ -7,6 +7,7 @@
  *
  *	lines    [phase][slot][M]  line s: what member s has signalled here
  *	closed   [M]               line s: member s will not come here again
+ *	lost     [M]               line s: the member that s has lost, plus 1
  *	revoked  [M]               elastic: line s: member s has left this rank
  *	                           out by a table
  *	done     [slot][units]     no TP: the step whose rows of the unit can be
@@ -92,6 +93,7 @@ struct layout {
 	int64_t recv_rows;  /* A in force */
 	uint64_t lines_off[NUM_PHASES];
 	uint64_t closed_off;
+	uint64_t lost_off;
 	uint64_t revoked_off;
 	uint64_t done_off;
 	uint64_t done_stride; /* from slot to slot */

@@ -185,12 +185,17 @@ static void step_end_or_drain(
 static enum shunt_status take_failure(
 	struct shunt_exchange *exchange, struct step *step)
 {
-	error_set(step->failure.status, "%s", step->failure.message);
+	enum shunt_status status = step->failure.status;
+
+	error_set(status, "%s", step->failure.message);
 	if (step->failure.rank >= 0)
 		error_add_rank(step->failure.rank);
 	exchange->counters.now.failed_steps++;
-	step_end_or_drain(exchange, step);
-	return step->failure.status;
+	if (status == SHUNT_PEER_LOST)
+		drive_break_down(exchange);
+	else
+		step_end_or_drain(exchange, step);
+	return status;
 }
 
 enum shunt_status step_wait(struct shunt_exchange *exchange, struct step *step,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "exchange/loss.h"
 #include "exchange/step.h"
 
 void step_fail(struct step *step, enum shunt_status status, int32_t rank,
@@ -35,6 +36,8 @@ void step_fail_refused(struct shunt_exchange *exchange, struct step *step,
 	char reason[STEP_REASON_BYTES] = "it gave the step up";
 	char name[48];
 
+	if (loss_explains(exchange, step, rank))
+		return;
 	if (step_signal_code(exchange, step, rank) == SIGNAL_REFUSED)
 		copy_reason(reason, head->reason, sizeof(reason));
 	step_fail(step, SHUNT_PEER_REFUSED, rank, "%s refused step %llu: %s",
