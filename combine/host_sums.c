@@ -224,10 +224,11 @@ static bool send_sums_of(
 		exchange->rank)
 		return true;
 	owner = owner_of(exchange, step, index);
-	if (cursor->token < 0)
+	if (cursor->token < 0) {
 		find_rows(&owner);
-	for (cursor->token += cursor->token < 0;
-		cursor->token < step->told_tokens[index]; cursor->token++) {
+		cursor->token = 0;
+	}
+	for (; cursor->token < step->told_tokens[index]; cursor->token++) {
 		if (!has_room(exchange))
 			return false;
 		send_sum(&owner, cursor->token);
@@ -255,7 +256,7 @@ bool host_sums_send(struct shunt_exchange *exchange, struct step *step)
 	struct fpenv caller;
 	int64_t began;
 
-	if (is_turn_of_other(exchange, step))
+	if (is_turn_of_other(exchange, step) || !has_room(exchange))
 		return false;
 	if (cursor->epoch != step->epoch) {
 		cursor->epoch = step->epoch;

@@ -118,7 +118,7 @@ struct step {
 	void (*advance)(struct shunt_exchange *exchange, struct step *step);
 	enum phase awaited; /* the phase that it waits for */
 	int32_t cursor; /* members of the view before it have signalled it */
-	bool flushes; /* all have; it waits until this rank's puts are flushed */
+	bool flushes; /* instead: it waits until this rank's puts are flushed */
 
 	uint64_t sent[NUM_PHASES]; /* last value of each of the slot's lines */
 	/* See absent.h: the slot's last step without a table, and by member its

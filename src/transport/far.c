@@ -383,14 +383,21 @@ bool far_is_quiet(struct far *far)
 
 /* ---- closing ----------------------------------------------------------- */
 
+/* Puts that are still in the way will not get there any more: to their peer, this
+ * rank is not one that left with all it had to say. */
+static bool may_say_leave(const struct verbs_link *link)
+{
+	return link->phase == LINK_OPEN && !link->pending.active &&
+	       backlog_is_empty(&link->backlog);
+}
+
 static void links_leave(struct far *far)
 {
 	far_lock(far);
 	for (int32_t k = 0; k < far->num_links; k++) {
 		struct verbs_link *link = &far->links[k];
 
-		if (link->phase != LINK_OPEN ||
-			outbox_reserve(link, 1) != SHUNT_OK)
+		if (!may_say_leave(link) || outbox_reserve(link, 1) != SHUNT_OK)
 			continue;
 		outbox_add(link, &(struct record){.kind = RECORD_LEAVE});
 		outbox_send(link);
@@ -410,33 +417,49 @@ static bool is_out(const struct verbs_link *link)
 	       backlog_is_empty(&link->backlog);
 }
 
-static bool all_out(struct far *far)
+/* *num_over: requests that are over, of all links. */
+static bool all_out(struct far *far, uint64_t *num_over)
 {
 	bool all = true;
 
+	*num_over = 0;
 	far_lock(far);
 	link_poll_all(far);
-	for (int32_t k = 0; k < far->num_links; k++)
-		all = all && is_out(&far->links[k]);
+	for (int32_t k = 0; k < far->num_links; k++) {
+		const struct verbs_link *link = &far->links[k];
+
+		all = all && is_out(link);
+		for (int l = 0; l < link->num_lanes; l++)
+			*num_over += link->lanes[l].tail;
+	}
 	far_unlock(far);
 	return all;
 }
 
-static void await_all_out(struct far *far, int64_t deadline)
+/* As long as something moves, but no longer than a peer may take nothing. */
+static void await_all_out(struct far *far)
 {
 	const struct timespec nap = {.tv_nsec = 50000};
+	int64_t last = clock_deadline(far->config.patience_ns);
+	int64_t deadline = clock_deadline(LEAVE_NS);
+	uint64_t seen = 0, over;
 
-	while (!all_out(far) && clock_now() < deadline)
+	while (!all_out(far, &over) && clock_now() < deadline &&
+		clock_now() < last) {
+		if (over != seen)
+			deadline = clock_deadline(LEAVE_NS);
+		seen = over;
 		nanosleep(&nap, NULL);
+	}
 }
 
-/* LEAVE is the last that a peer hears, so it waits for a put under way. */
+/* LEAVE is the last that a peer hears, so it waits for all puts. */
 static void leave(struct far *far)
 {
-	await_all_out(far, clock_deadline(LEAVE_NS));
+	await_all_out(far);
 	links_leave(far);
 	/* One peer that is stopped may have cost all of that time. */
-	await_all_out(far, clock_deadline(LEAVE_NS));
+	await_all_out(far);
 }
 
 void far_close(struct far *far)

@@ -1,4 +1,4 @@
-/* Puts that push through back-pressure, over any transport; see transport.h. */
+/* Puts that are taken over in any case, over any transport; see transport.h. */
 #include "transport/transport.h"
 
 #include <stddef.h>

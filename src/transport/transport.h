@@ -105,8 +105,8 @@ static inline bool peer_has(
 }
 
 /*
- * A put that pushes through back-pressure. To a lost peer it goes nowhere;
- * whoever waits for it notices the loss.
+ * A put that asks again where there is no memory to note it. To a lost peer it goes
+ * nowhere; whoever waits for it notices the loss.
  */
 void peer_put(struct peer *peer, uint64_t offset, const void *bytes,
 	uint64_t num_bytes, uint64_t counter_offset, uint64_t add);

@@ -193,6 +193,7 @@ struct verbs_put {
 struct verbs_backlog {
 	uint8_t *bytes;
 	uint64_t from, to, capacity;
+	uint64_t num_added; /* since it was empty */
 };
 
 /* The one put that is under way: split into pieces, over several lanes. */
@@ -272,6 +273,7 @@ struct far {
 	pthread_t thread;
 	bool has_thread;
 	int wake; /* eventfd */
+	bool looks_soon; /* it does so each millisecond now */
 	struct pollfd polled[2 + 2 * FAR_MAX_DEVICES];
 	struct far *next_joined; /* see verbs_async.h */
 	_Atomic bool stop;

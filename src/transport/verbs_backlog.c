@@ -26,9 +26,12 @@ static bool reserve(struct verbs_backlog *backlog, uint64_t num_bytes)
 	/* By halves, so that each is moved once on average. */
 	if (backlog->capacity < capacity) {
 		bytes = malloc(capacity);
-		if (!bytes)
+		if (bytes)
+			backlog->capacity = capacity;
+		else if (backlog->capacity - used >= num_bytes)
+			bytes = backlog->bytes;
+		else
 			return false;
-		backlog->capacity = capacity;
 	}
 	if (used > 0)
 		memmove(bytes, backlog->bytes + backlog->from, used);
@@ -52,6 +55,7 @@ bool backlog_add(struct verbs_backlog *backlog, const struct verbs_put *put)
 	if (put_is_copied(put) && put->num_bytes > 0)
 		memcpy(at + sizeof(*put), put->bytes, put->num_bytes);
 	backlog->to += num_bytes;
+	backlog->num_added++;
 	return true;
 }
 
@@ -80,4 +84,5 @@ void backlog_take(struct verbs_backlog *backlog)
 void backlog_clear(struct verbs_backlog *backlog)
 {
 	backlog->from = backlog->to = 0;
+	backlog->num_added = 0;
 }

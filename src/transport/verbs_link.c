@@ -136,6 +136,15 @@ void link_keep_busy(struct verbs_link *link)
 	link->far->busy = link;
 }
 
+void link_send_soon(struct verbs_link *link)
+{
+	link_keep_busy(link);
+	if (link->far->looks_soon)
+		return;
+	link->far->looks_soon = true;
+	service_wake(link->far);
+}
+
 static int64_t least(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
@@ -165,6 +174,7 @@ bool link_any_busy(struct far *far)
 
 	far_lock(far);
 	any = far->busy != NULL;
+	far->looks_soon = any;
 	far_unlock(far);
 	return any;
 }

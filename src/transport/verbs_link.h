@@ -34,15 +34,20 @@ void link_fail_device(
 /* Has link_pump() called at the next progress. */
 void link_keep_busy(struct verbs_link *link);
 
+/* The same, and the service thread looks within a millisecond: the caller may not
+ * look again for long. */
+void link_send_soon(struct verbs_link *link);
+
 /* The same, as something finds no room. Ends the link if none has come for too
  * long: whoever puts, or waits until its sources are free, shall not wait for
  * ever. */
 void link_stalls(struct verbs_link *link);
 
-/* Whether link_poll_all() has anything to send that waits. Takes the lock. */
+/* Whether link_poll_all() has anything to send that waits; then the caller sees to it
+ * that the service thread looks soon. Takes the lock. */
 bool link_any_busy(struct far *far);
 
-/* Sends what waits for room: records, the put under way, credits. */
+/* Sends what waits for room: credits, records, the put under way, the backlog. */
 void link_pump(struct verbs_link *link);
 
 /* Takes all completions that there are, and what follows from them. True if

@@ -20,11 +20,12 @@
 #include "transport/verbs_link.h"
 #include "transport/verbs_memory.h"
 #include "transport/verbs_record.h"
-#include "transport/verbs_service.h"
 
 /* From so many bytes on a put is spread over all lanes, by whole pages. */
 #define STRIPE_BYTES 65536
 #define STRIPE_ALIGN 4096
+/* A look costs as much as there are links with something to send. */
+#define LOOK_EVERY 16
 
 /* ---- what may be put --------------------------------------------------- */
 
@@ -319,11 +320,14 @@ static bool send_pending(struct verbs_link *link)
 	return !pending->active;
 }
 
-/* Makes it the pending put. False if it has to fit whole and does not. */
+/* Makes it the pending put. False if it has to fit whole and does not. To a link that
+ * has ended meanwhile it goes nowhere. */
 static bool begin(struct verbs_link *link, const struct verbs_put *put)
 {
 	if (put_is_copied(put) && !fits_whole(link, put))
 		return false;
+	if (link->phase != LINK_OPEN)
+		return true;
 	link->pending = (struct verbs_pending){.active = true, .put = *put};
 	spread(link, &link->pending);
 	return true;
@@ -350,27 +354,25 @@ static bool start(struct verbs_link *link, const struct verbs_put *put)
 	if (!put_continue(link) || !begin(link, put))
 		return false;
 	if (!send_pending(link))
-		link_keep_busy(link);
+		link_send_soon(link);
 	return true;
 }
 
-/* Looks once whether there is room by now, else lets the put wait. False if there is
- * no memory for that. */
+/* Looks whether there is room by now, at the first put that waits and then now and
+ * then; else lets it wait. False if there is no memory for that. */
 static bool start_later(struct verbs_link *link, const struct verbs_put *put)
 {
-	bool is_first = backlog_is_empty(&link->backlog);
-
-	link_poll_all(link->far);
-	if (link->phase != LINK_OPEN || start(link, put))
-		return true;
+	if (link->backlog.num_added % LOOK_EVERY == 0) {
+		link_poll_all(link->far);
+		if (link->phase != LINK_OPEN || !is_wanted(link, put) ||
+			start(link, put))
+			return true;
+	}
 	if (!backlog_add(&link->backlog, put)) {
 		link_stalls(link);
 		return link->phase != LINK_OPEN;
 	}
-	link_keep_busy(link);
-	/* The caller may not look again for long. */
-	if (is_first)
-		service_wake(link->far);
+	link_send_soon(link);
 	return true;
 }
 

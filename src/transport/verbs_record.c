@@ -15,7 +15,6 @@
 #include "transport/verbs_lane.h"
 #include "transport/verbs_link.h"
 #include "transport/verbs_memory.h"
-#include "transport/verbs_service.h"
 
 #define MAX_REMOTE_RANGES 65536
 
@@ -270,11 +269,8 @@ enum shunt_status outbox_reserve(struct verbs_link *link, uint32_t num)
 
 void outbox_add(struct verbs_link *link, const struct record *record)
 {
-	/* The caller may not look again for long. */
-	if (link->outbox.num == 0)
-		service_wake(link->far);
 	link->outbox.records[link->outbox.num++] = *record;
-	link_keep_busy(link);
+	link_send_soon(link);
 }
 
 bool outbox_send(struct verbs_link *link)

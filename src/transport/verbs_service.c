@@ -18,7 +18,7 @@
 #include "transport/verbs_link.h"
 
 #define BEAT_NS (250 * VERBS_NS_PER_MS)
-#define LOOK_NS VERBS_NS_PER_MS /* at what fails, or waits for credits */
+#define LOOK_NS VERBS_NS_PER_MS /* at what fails, or waits for room */
 
 /* ---- beats ------------------------------------------------------------- */
 
