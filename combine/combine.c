@@ -89,7 +89,7 @@ static void sum_up_and_tell(struct shunt_exchange *exchange, struct step *step)
 	bool in_place = step->any_announced && !has_tp(exchange);
 
 	sum_up(exchange, step, in_place);
-	if (step->state != STEP_FAILED && in_place)
+	if (step->failure.status == SHUNT_OK && in_place)
 		step_signal(exchange, step, PHASE_READ, SIGNAL_OK);
 }
 
@@ -265,6 +265,8 @@ static void begin_feed(struct shunt_exchange *exchange, struct step *step)
 	}
 	early_begin(exchange, step);
 	step->state = STEP_FEEDING;
+	/* What it owes, should it fail meanwhile. */
+	step->awaited = PHASE_RESULTS;
 	if (step->unfed == 0)
 		announce(exchange, step);
 	else if (step->early.is_on)

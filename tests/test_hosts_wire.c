@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "support/fake_verbs.h"
@@ -249,12 +250,68 @@ static void what_a_slow_wire_takes_bit_by_bit_is_whole(void **state)
 	run_narrow(go_slowly);
 }
 
+/* ---- refused meanwhile ------------------------------------------------------ */
+
+/* Rank 1 refuses the step while rows of rank 0 go from where its caller has them:
+ * they are the caller's again when they have gone, and not before. */
+static void be_refused(struct seat *seat)
+{
+	struct shunt_exchange_config config = pair_config(SHUNT_LAYOUT_COMPACT);
+	float *y = shunt_alloc(seat->world, 4096);
+	struct plain plain;
+
+	SEAT_CHECK(seat, y, "%s", shunt_error_message());
+	pair_dispatch(&plain, seat, &config);
+	memset(y, 0, 4096);
+	plain.combine.y = y;
+	plain.combine.out = plain.sums;
+	hold(seat);
+	if (seat->rank == 1) {
+		plain.combine.out = NULL;
+		SEAT_STATUS(seat, SHUNT_NULL_ARGUMENT,
+			shunt_combine(plain.handle, &plain.combine));
+		seat_mark(seat, 1);
+	} else {
+		SEAT_OK(seat,
+			shunt_combine_start(plain.handle, &plain.combine));
+		seat_await(seat, 1, 1);
+		for (int i = 0; i < 10; i++)
+			SEAT_STATUS(seat, SHUNT_TIMEOUT,
+				shunt_combine_finish(plain.handle, SHORT_NS));
+	}
+	release(seat);
+	if (seat->rank == 0)
+		SEAT_STATUS(seat, SHUNT_PEER_REFUSED,
+			shunt_combine_finish(plain.handle, LONG_NS));
+	shunt_free(seat->world, y);
+	plain_pass(&plain);
+	plain_fini(&plain);
+}
+
+static void who_is_refused_waits_for_its_rows_no_longer_than_it_may(
+	void **state)
+{
+	static const int32_t hosts[PAIR_RANKS] = {0, 1};
+	struct ranks_plan plan = {
+		.launch = RANKS_THREADS,
+		.num_ranks = PAIR_RANKS,
+		.hosts = hosts,
+	};
+
+	(void)state;
+	if (getenv("SHUNT_TEST_RDMA") != NULL)
+		skip();
+	ranks_run(&plan, be_refused);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_has_not_taken_what_was_sent_is_named),
 		cmocka_unit_test(who_only_begins_does_not_wait_for_the_wire),
 		cmocka_unit_test(what_a_slow_wire_takes_bit_by_bit_is_whole),
+		cmocka_unit_test(
+			who_is_refused_waits_for_its_rows_no_longer_than_it_may),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "exchange/exchange.h"
 #include "support/plain.h"
 
 #define RANKS  3
@@ -21,10 +22,10 @@
 /* All experts' rows are in y; the first dispatch is over. */
 static void begin(struct seat *seat, struct plain *plain, float *y)
 {
-	struct shunt_exchange_config config = plain_config(2, 1, RANKS);
+	struct shunt_exchange_config config = plain_config(2, 1, seat->num_ranks);
 
 	plain_init(plain, seat, NULL, &config);
-	plain_bring(plain, 1, (const int32_t[]){(seat->rank + 1) % RANKS});
+	plain_bring(plain, 1, (const int32_t[]){(seat->rank + 1) % seat->num_ranks});
 	plain_dispatch(plain);
 	memcpy(y, plain->out.expand_x,
 		(size_t)plain->out.num_rows * PLAIN_HIDDEN * sizeof(float));
@@ -117,11 +118,85 @@ static void rows_taken_back_after_a_loss_are_not_used(void **state)
 	ranks_run(&plan, take_back);
 }
 
+/* Rank 0 has broken down, and ended its exchange; rank 1 finds that out when it
+ * waits for both. */
+static void end_first(struct seat *seat)
+{
+	struct plain plain;
+	float y[2 * RANKS * PLAIN_HIDDEN];
+
+	begin(seat, &plain, y);
+	if (seat->rank == VICTIM)
+		die(seat, &plain);
+	seat_barrier(seat);
+	plain_bring(&plain, 0, NULL);
+	if (seat->rank == 0) {
+		SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
+		plain_fini(&plain);
+		*(volatile int *)seat->shared = 1;
+		return;
+	}
+	while (!*(volatile int *)seat->shared)
+		;
+	SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
+	seat_error_ranks(seat, 1 << VICTIM);
+	plain_fini(&plain);
+}
+
+static void who_has_only_ended_its_exchange_for_a_loss_is_not_named(
+	void **state)
+{
+	struct ranks_plan plan = {
+		.launch = RANKS_PROCESSES,
+		.num_ranks = RANKS,
+		.may_die = 1 << VICTIM,
+		.shared_bytes = sizeof(int),
+	};
+
+	(void)state;
+	ranks_run(&plan, end_first);
+}
+
+/* Rank 0 says that it has lost nobody that there is, or rank 1 itself, and gives
+ * the step up. */
+static void tell_nonsense(struct seat *seat)
+{
+	static const uint64_t words[] = {RANKS + 1, UINT64_MAX, 2};
+	struct plain plain;
+	float y[2 * RANKS * PLAIN_HIDDEN];
+
+	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
+		begin(seat, &plain, y);
+		if (seat->rank == 0) {
+			peer_signal(plain.exchange->group->peers[1],
+				plain.exchange->window_off[1] +
+					plain.exchange->layouts[1].lost_off,
+				words[w]);
+			shunt_handle_destroy(plain.handle);
+		} else {
+			SEAT_STATUS(seat, SHUNT_PEER_REFUSED,
+				shunt_combine(plain.handle, &plain.combine));
+			seat_error_ranks(seat, 1);
+		}
+		seat_barrier(seat);
+		plain_fini(&plain);
+	}
+}
+
+static void nonsense_about_losses_is_not_believed(void **state)
+{
+	(void)state;
+	ranks_run_both(2, tell_nonsense, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_survivor_that_broke_down_is_not_waited_for),
 		cmocka_unit_test(rows_taken_back_after_a_loss_are_not_used),
+		cmocka_unit_test(
+			who_has_only_ended_its_exchange_for_a_loss_is_not_named),
+		cmocka_unit_test(nonsense_about_losses_is_not_believed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,6 +154,8 @@ static void counts_for_a_peer_that_takes_none_wait_and_nobody_for_them(
 
 /* ---- without room --------------------------------------------------------- */
 
+/* Of a request; all of them take longer than who leaves waits for one. */
+#define LEAVE_PACE_NS 20000000
 #define MARKS     (UINT64_C(3) << 20)
 #define MANY_ROWS (2 * NUM_ROWS) /* half of them while there is no room */
 
@@ -257,6 +259,23 @@ static void what_waits_for_room_goes_nowhere_once_the_link_has_ended(
 	}
 }
 
+/* It has all that it wants itself, and closes; the wire takes seconds for what is
+ * still to go, in which it moves. */
+static void who_leaves_waits_while_its_puts_move(void **state)
+{
+	(void)state;
+	for (size_t f = 1; f < NUM_FULL_FORMS; f += 2) {
+		start_full(full_forms[f]);
+		fake_verbs_hold(false);
+		fake_verbs_pace(LEAVE_PACE_NS);
+		assert_true(rig_close_rank(&rig.ranks[0]));
+		fake_verbs_pace(0);
+		assert_true(rig_await(&rig.ranks[1], 0, COUNTER, NUM_ROWS));
+		assert_true(rig_await_state(&rig.ranks[1], 0, PEER_LEFT));
+		form_rig_close(&rig);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +291,7 @@ int main(void)
 		cmocka_unit_test(what_waits_for_room_goes_out_by_itself),
 		cmocka_unit_test(
 			what_waits_for_room_goes_nowhere_once_the_link_has_ended),
+		cmocka_unit_test(who_leaves_waits_while_its_puts_move),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -153,7 +153,8 @@ struct shunt_dispatch_out {
  * On success *handle and *out are set. On TIMEOUT *handle is set too: call
  * shunt_dispatch_finish() to wait again (the inputs still in place), or
  * destroy the handle; it is all zero if the step has not begun, because others
- * have not ended a refused one: then call this again. On other errors the step
+ * have not ended a refused one, or a wire has not taken what earlier ones have
+ * sent: then call this again. On other errors the step
  * is over on this rank.
  * Errors: NULL_ARGUMENT, INVALID (the step is refused: the others get
  * PEER_REFUSED, and the next step works); PEER_REFUSED; CAPACITY and MISMATCH
@@ -168,8 +169,9 @@ SHUNT_EXPORT enum shunt_status shunt_dispatch(struct shunt_exchange *exchange,
 /*
  * Begins a dispatch and returns at once (only behind a step that was refused,
  * given up, or, with few tokens, not combined may it wait, up to the deadline,
- * for the others to end that one: on TIMEOUT call it again); the inputs must stay unchanged until
- * its finish has returned something other than TIMEOUT. Errors as above; on
+ * for the others to end that one, and over several hosts for the wire to take what
+ * earlier steps have sent: on TIMEOUT call it again); the inputs must stay unchanged
+ * until its finish has returned something other than TIMEOUT. Errors as above; on
  * success *handle is set and shunt_dispatch_finish() is owed (or
  * shunt_handle_destroy(), which gives the step up).
  */

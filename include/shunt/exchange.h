@@ -271,8 +271,9 @@ SHUNT_EXPORT enum shunt_status shunt_exchange_progress(
 /*
  * Frees the exchange and everything that its outputs point to. Steps in
  * flight are given up: peers that still wait for this rank's part get
- * PEER_REFUSED or PEER_LOST. Local: never waits for another rank. NULL is
- * allowed.
+ * PEER_REFUSED or PEER_LOST. Local: never waits for another rank, but where one in
+ * flight has its y in shunt_alloc() memory, and ranks on other hosts, for the wire to
+ * take what is on its way from there. NULL is allowed.
  */
 SHUNT_EXPORT void shunt_exchange_destroy(struct shunt_exchange *exchange);
 

@@ -68,11 +68,11 @@ bool loss_explains(
 	return true;
 }
 
-static bool lives(const struct shunt_exchange *exchange, int32_t rank)
+static bool is_dead(const struct shunt_exchange *exchange, int32_t rank)
 {
 	struct peer *peer = exchange->group->peers[rank];
 
-	return peer->ops->state(peer) == PEER_ALIVE;
+	return peer->ops->state(peer) == PEER_DEAD;
 }
 
 void loss_name(struct shunt_exchange *exchange, const struct step *step)
@@ -83,9 +83,9 @@ void loss_name(struct shunt_exchange *exchange, const struct step *step)
 	int32_t ended = -1;
 
 	for (size_t i = 0; i < num; i++) {
-		int32_t lost = lives(exchange, ranks[i])
-				       ? loss_heard(exchange, step, ranks[i])
-				       : -1;
+		int32_t lost = is_dead(exchange, ranks[i])
+				       ? -1
+				       : loss_heard(exchange, step, ranks[i]);
 
 		if (lost < 0)
 			continue;

@@ -24,7 +24,8 @@ bool loss_explains(
 	struct shunt_exchange *exchange, struct step *step, int32_t rank);
 
 /* The thread's error is PEER_LOST, of a wait in the step: those among the lost who
- * live, and have only ended the exchange for a loss, give place to that one. */
+ * are not dead, and have only ended the exchange for a loss, give place to that
+ * one. */
 void loss_name(struct shunt_exchange *exchange, const struct step *step);
 
 #endif

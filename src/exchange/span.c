@@ -2,6 +2,7 @@
 #include "exchange/span.h"
 
 #include <stddef.h>
+#include <time.h>
 
 uint8_t *exchange_share(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank)
@@ -95,8 +96,12 @@ bool span_is_flushed(const struct shunt_exchange *exchange)
 
 void span_flush(struct shunt_exchange *exchange)
 {
-	while (!span_is_flushed(exchange))
+	const struct timespec nap = {.tv_nsec = 20000};
+
+	while (!span_is_flushed(exchange)) {
+		nanosleep(&nap, NULL);
 		far_progress(exchange->world->far);
+	}
 }
 
 static void advance_flush(struct shunt_exchange *exchange, struct step *step)

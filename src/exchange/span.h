@@ -29,7 +29,8 @@ bool span_is_flushed(const struct shunt_exchange *exchange);
 /* The same of those to one member. */
 bool span_is_flushed_to(const struct shunt_exchange *exchange, int32_t member);
 
-/* Waits for that. It takes as long as the transport needs to find a peer dead. */
+/* Waits for that, as long as wires move what is on its way, or the transport needs to
+ * find a peer dead. */
 void span_flush(struct shunt_exchange *exchange);
 
 /* Lets a step wait for that (drive.h): what earlier steps have sent is not read

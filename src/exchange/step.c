@@ -410,24 +410,24 @@ void step_signal_landed(struct shunt_exchange *exchange, struct step *step,
 		step_signal(exchange, step, PHASE_LANDED, code);
 }
 
-/* The caller may change y from now on. Members of other hosts have all of it
- * before, and of the note, or they are lost. Whoever reads it in place looks for
- * this mark when it has read: without the mark, all was as announced. */
-static void withdraw_y(struct shunt_exchange *exchange, struct step *step)
+/* True once the caller may change y, as far as other hosts are concerned: their
+ * members have all of it, and of the note, or they are lost. */
+static bool y_has_gone(
+	const struct shunt_exchange *exchange, const struct step *step)
+{
+	return !step->y_is_announced || !exchange_shape(exchange)->hosts ||
+	       span_is_flushed(exchange);
+}
+
+/* A combine that goes no further: nobody shall wait for what it owes. y is the
+ * caller's again. Whoever reads it in place looks for the mark when it has read:
+ * without the mark, all was as announced. */
+static void release_readers(struct shunt_exchange *exchange, struct step *step)
 {
 	struct step_head *note = exchange_note(exchange, exchange->rank, step);
 
-	if (!step->y_is_announced)
-		return;
-	if (exchange_shape(exchange)->hosts)
-		span_flush(exchange);
-	order_withdraw(&note->withdrawn, step->epoch);
-}
-
-/* A combine that goes no further: nobody shall wait for what it owes. */
-static void release_readers(struct shunt_exchange *exchange, struct step *step)
-{
-	withdraw_y(exchange, step);
+	if (step->y_is_announced)
+		order_withdraw(&note->withdrawn, step->epoch);
 	give_up_phase(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
 	if (exchange_shape(exchange)->tp_size > 1)
 		give_up_phase(exchange, step, PHASE_TRAVEL, SIGNAL_GIVEN_UP);
@@ -436,10 +436,25 @@ static void release_readers(struct shunt_exchange *exchange, struct step *step)
 	give_up_phase(exchange, step, PHASE_READ, SIGNAL_GIVEN_UP);
 }
 
+/* Waits until y may be changed; its finish tells of the failure then. */
+static void advance_failed(struct shunt_exchange *exchange, struct step *step)
+{
+	step->flushes = !y_has_gone(exchange, step);
+	if (step->flushes)
+		return;
+	release_readers(exchange, step);
+	step->state = STEP_FAILED;
+	step->advance = NULL;
+}
+
 void step_end_failed(struct shunt_exchange *exchange, struct step *step)
 {
-	if (step->awaited >= PHASE_RESULTS)
-		release_readers(exchange, step);
+	if (step->awaited >= PHASE_RESULTS) {
+		step->state = STEP_COMBINING;
+		step->advance = advance_failed;
+		advance_failed(exchange, step);
+		return;
+	}
 	step->state = STEP_FAILED;
 	step->advance = NULL;
 }
@@ -455,8 +470,11 @@ void step_give_up(struct shunt_exchange *exchange, struct step *step)
 	if (step->state == STEP_RECEIVING || step->state == STEP_DISPATCHED ||
 		step->state == STEP_FEEDING)
 		step_signal(exchange, step, PHASE_RESULTS, SIGNAL_GIVEN_UP);
-	if (step->state == STEP_COMBINING)
+	if (step->state == STEP_COMBINING) {
+		if (!y_has_gone(exchange, step))
+			span_flush(exchange);
 		release_readers(exchange, step);
+	}
 	step_end_or_drain(exchange, step);
 }
 

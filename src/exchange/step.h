@@ -88,8 +88,8 @@ enum shunt_status step_check_free(struct shunt_exchange *exchange);
 
 /*
  * Claims the slot of the next epoch, which is free, for the ranks of `view`.
- * Errors: TIMEOUT and PEER_LOST (only after a refused step, whose end the
- * others have not yet reached).
+ * Errors: TIMEOUT and PEER_LOST (after a refused step, whose end the others have not
+ * yet reached; over several hosts, while what earlier steps have sent is on its way).
  */
 enum shunt_status step_claim(struct shunt_exchange *exchange,
 	const struct view *view, int64_t span_ns, struct step **step);
@@ -120,7 +120,8 @@ bool step_collect(struct shunt_exchange *exchange, struct step *step,
 	struct step_head *(*head_of)(const struct shunt_exchange *exchange,
 		int32_t rank, const struct step *step));
 
-/* Ends the waiting of a step that failed; its finish will tell. */
+/* Ends the waiting of a step that failed, but for the way of its y to other hosts;
+ * its finish will tell. */
 void step_end_failed(struct shunt_exchange *exchange, struct step *step);
 
 /* The same before all have announced the step: its finish tells at once, and

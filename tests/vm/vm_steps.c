@@ -225,13 +225,6 @@ static void go_on(struct seat *seat, uint64_t lost)
 	shunt_group_destroy(rest.part.group);
 }
 
-/* A survivor that has heard of the loss before takes no part any more. */
-static bool may_refuse(struct seat *seat, enum shunt_status status)
-{
-	return status == SHUNT_PEER_REFUSED &&
-	       shunt_world_lost(seat->world, NULL) > 0;
-}
-
 static void run_until_loss(struct seat *seat)
 {
 	const struct plan *plan = seat->context;
@@ -243,7 +236,7 @@ static void run_until_loss(struct seat *seat)
 	do {
 		began = milliseconds();
 		status = try_step_of_all(stands, n++);
-	} while (status == SHUNT_OK || may_refuse(seat, status));
+	} while (status == SHUNT_OK);
 	printf("%s in step %" PRId64 " of %" PRId64 " ms: %s\n",
 		shunt_status_name(status), n, milliseconds() - began,
 		shunt_error_message());
