@@ -22,10 +22,12 @@
 /* All experts' rows are in y; the first dispatch is over. */
 static void begin(struct seat *seat, struct plain *plain, float *y)
 {
-	struct shunt_exchange_config config = plain_config(2, 1, seat->num_ranks);
+	struct shunt_exchange_config config =
+		plain_config(2, 1, seat->num_ranks);
 
 	plain_init(plain, seat, NULL, &config);
-	plain_bring(plain, 1, (const int32_t[]){(seat->rank + 1) % seat->num_ranks});
+	plain_bring(plain, 1,
+		(const int32_t[]){(seat->rank + 1) % seat->num_ranks});
 	plain_dispatch(plain);
 	memcpy(y, plain->out.expand_x,
 		(size_t)plain->out.num_rows * PLAIN_HIDDEN * sizeof(float));

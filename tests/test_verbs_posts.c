@@ -156,8 +156,8 @@ static void counts_for_a_peer_that_takes_none_wait_and_nobody_for_them(
 
 /* Of a request; all of them take longer than who leaves waits for one. */
 #define LEAVE_PACE_NS 20000000
-#define MARKS     (UINT64_C(3) << 20)
-#define MANY_ROWS (2 * NUM_ROWS) /* half of them while there is no room */
+#define MARKS         (UINT64_C(3) << 20)
+#define MANY_ROWS     (2 * NUM_ROWS) /* half of them while there is no room */
 
 /* A row, a mark that is gone from here as soon as it is put, and a count. */
 static void put_all(struct rig_rank *rank, uint64_t row)

@@ -131,8 +131,7 @@ static void place_control(
 			LINE_BYTES, LINE_BYTES);
 	layout->closed_off =
 		place_array(cursor, members, LINE_BYTES, LINE_BYTES);
-	layout->lost_off =
-		place_array(cursor, members, LINE_BYTES, LINE_BYTES);
+	layout->lost_off = place_array(cursor, members, LINE_BYTES, LINE_BYTES);
 	layout->revoked_off = place_array(
 		cursor, shape->elastic ? members : 0, LINE_BYTES, LINE_BYTES);
 	if (shape_signals_done(shape))

@@ -25,8 +25,8 @@ void loss_tell(struct shunt_exchange *exchange, int32_t lost)
 }
 
 /* A table leaves out whom it is known to have lost. */
-static bool is_in_step(
-	const struct shunt_exchange *exchange, const struct step *step, int32_t m)
+static bool is_in_step(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t m)
 {
 	const struct view *view = step->view;
 

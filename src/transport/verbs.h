@@ -272,7 +272,7 @@ struct far {
 	 * completion channel and its asynchronous events. */
 	pthread_t thread;
 	bool has_thread;
-	int wake; /* eventfd */
+	int wake;        /* eventfd */
 	bool looks_soon; /* it does so each millisecond now */
 	struct pollfd polled[2 + 2 * FAR_MAX_DEVICES];
 	struct far *next_joined; /* see verbs_async.h */
