@@ -32,6 +32,10 @@ void step_signal_done(
 const _Atomic uint64_t *step_done_words(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank);
 
+/* Does the step wait for the awaited phase of `rank` at all? */
+bool step_expects(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t rank);
+
 /* True if `rank` has signalled the phase that the step waits for. */
 bool step_has_signal(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank);
