@@ -238,7 +238,10 @@ static void come_late(struct seat *seat)
 		SEAT_STATUS(seat, SHUNT_TIMEOUT,
 			shunt_dispatch(stand.exchange, &step->args, &step->out,
 				&step->handle));
-		seat_error_ranks(seat, 1 << 3);
+		while (!seat_only_late(seat, 1 << 3))
+			SEAT_STATUS(seat, SHUNT_TIMEOUT,
+				shunt_dispatch_finish(
+					step->handle, 50000000, &step->out));
 		seat_mark(seat, 1);
 		SEAT_OK(seat, shunt_dispatch_finish(step->handle,
 				      INT64_C(60000000000), &step->out));

@@ -97,7 +97,7 @@ void seat_status(struct seat *seat, enum shunt_status expected,
 		got == SHUNT_OK ? "" : shunt_error_message());
 }
 
-void seat_error_ranks(struct seat *seat, uint64_t mask)
+static uint64_t error_ranks(struct seat *seat)
 {
 	int32_t ranks[64];
 	size_t count = shunt_error_ranks(ranks, 64);
@@ -111,10 +111,28 @@ void seat_error_ranks(struct seat *seat, uint64_t mask)
 			"error ranks are not in order");
 		got |= UINT64_C(1) << ranks[i];
 	}
+	return got;
+}
+
+void seat_error_ranks(struct seat *seat, uint64_t mask)
+{
+	uint64_t got = error_ranks(seat);
+
 	SEAT_CHECK(seat, got == mask,
 		"error ranks are 0x%llx where 0x%llx is expected: %s",
 		(unsigned long long)got, (unsigned long long)mask,
 		shunt_error_message());
+}
+
+bool seat_only_late(struct seat *seat, uint64_t mask)
+{
+	uint64_t got = error_ranks(seat);
+
+	SEAT_CHECK(seat, (got & mask) == mask,
+		"error ranks are 0x%llx, without all of 0x%llx: %s",
+		(unsigned long long)got, (unsigned long long)mask,
+		shunt_error_message());
+	return got == mask;
 }
 
 void seat_message_has(struct seat *seat, const char *words)

@@ -124,6 +124,10 @@ void seat_label(struct seat *seat, const char *format, ...)
 /* Ends this rank unless the last error's ranks are exactly those in `mask`. */
 void seat_error_ranks(struct seat *seat, uint64_t mask);
 
+/* Behind a TIMEOUT, which must name all ranks of `mask`: false if it names others,
+ * too, who are on their way on a busy machine: then wait again. */
+bool seat_only_late(struct seat *seat, uint64_t mask);
+
 /* Ends this rank unless the last error's message contains `words`. */
 void seat_message_has(struct seat *seat, const char *words);
 
