@@ -4,8 +4,8 @@
 on="one-rxe one-siw two-rxe two-siw"
 limit=120
 patience=19
-# With the rests these take 3 s at least, so that the cable is cut meanwhile.
-count=150
+# With the rests these take 5 s at least, so that the cable is cut meanwhile.
+count=250
 
 host_a() { steps steps $count 20; }
 host_b() { steps steps $count 20; }
