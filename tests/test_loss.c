@@ -160,11 +160,95 @@ static void who_has_only_ended_its_exchange_for_a_loss_is_not_named(
 	ranks_run(&plan, end_first);
 }
 
+/* Two exchanges: rank 0 hears of the death in the one, and ends both. Rank 1 is in
+ * the other, where rank 0 owes it a part of a step that the dead did its own of. */
+static void end_both(struct seat *seat)
+{
+	struct shunt_exchange_config config = plain_config(2, 1, RANKS);
+	struct plain first, second;
+	float y[2 * RANKS * PLAIN_HIDDEN];
+
+	plain_init(&first, seat, NULL, &config);
+	begin(seat, &second, y);
+	if (seat->rank == VICTIM)
+		die(seat, &second);
+	seat_barrier(seat);
+	if (seat->rank == 0) {
+		plain_bring(&first, 0, NULL);
+		SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&first));
+		seat_error_ranks(seat, 1 << VICTIM);
+	} else {
+		SEAT_STATUS(seat, SHUNT_PEER_LOST,
+			shunt_combine(second.handle, &second.combine));
+		seat_error_ranks(seat, 1 << VICTIM);
+	}
+	plain_fini(&second);
+	plain_fini(&first);
+}
+
+static void who_ends_all_exchanges_for_a_loss_says_so_in_all(void **state)
+{
+	struct ranks_plan plan = {
+		.launch = RANKS_PROCESSES,
+		.num_ranks = RANKS,
+		.may_die = 1 << VICTIM,
+	};
+
+	(void)state;
+	ranks_run(&plan, end_both);
+}
+
+/* Rank 0 has broken down in the first step, and does nothing more; rank 1 waits for
+ * it in the second one, which the dead had announced. */
+static void wait_for_the_broken(struct seat *seat)
+{
+	struct plain plain;
+	float y[2 * RANKS * PLAIN_HIDDEN];
+
+	begin(seat, &plain, y);
+	if (seat->rank == VICTIM) {
+		plain_bring(&plain, 0, NULL);
+		SEAT_OK(seat, shunt_dispatch_start(plain.exchange, &plain.args,
+				      &plain.handle));
+		seat_barrier(seat);
+		raise(SIGKILL);
+	}
+	seat_barrier(seat);
+	if (seat->rank == 0) {
+		SEAT_STATUS(seat, SHUNT_PEER_LOST,
+			shunt_combine(plain.handle, &plain.combine));
+		*(volatile int *)seat->shared = 1;
+		while (*(volatile int *)seat->shared == 1)
+			;
+	} else {
+		while (!*(volatile int *)seat->shared)
+			;
+		plain_bring(&plain, 0, NULL);
+		SEAT_STATUS(seat, SHUNT_PEER_LOST, plain_try(&plain));
+		seat_error_ranks(seat, 1 << VICTIM);
+		*(volatile int *)seat->shared = 2;
+	}
+	plain_fini(&plain);
+}
+
+static void who_has_broken_down_is_not_waited_for_in_any_step(void **state)
+{
+	struct ranks_plan plan = {
+		.launch = RANKS_PROCESSES,
+		.num_ranks = RANKS,
+		.may_die = 1 << VICTIM,
+		.shared_bytes = sizeof(int),
+	};
+
+	(void)state;
+	ranks_run(&plan, wait_for_the_broken);
+}
+
 /* Rank 0 says that it has lost nobody that there is, or rank 1 itself, and gives
  * the step up. */
 static void tell_nonsense(struct seat *seat)
 {
-	static const uint64_t words[] = {RANKS + 1, UINT64_MAX, 2};
+	static const uint64_t words[] = {2 * (RANKS + 1), UINT64_MAX - 1, 4};
 	struct plain plain;
 	float y[2 * RANKS * PLAIN_HIDDEN];
 
@@ -199,6 +283,10 @@ int main(void)
 		cmocka_unit_test(rows_taken_back_after_a_loss_are_not_used),
 		cmocka_unit_test(
 			who_has_only_ended_its_exchange_for_a_loss_is_not_named),
+		cmocka_unit_test(
+			who_ends_all_exchanges_for_a_loss_says_so_in_all),
+		cmocka_unit_test(
+			who_has_broken_down_is_not_waited_for_in_any_step),
 		cmocka_unit_test(nonsense_about_losses_is_not_believed),
 	};
 

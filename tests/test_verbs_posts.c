@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "support/child.h"
 #include "support/form_rig.h"
+#include "transport/verbs.h"
 
 #define ROW_BYTES UINT64_C(8192) /* eight of them make a post */
 #define NUM_ROWS  64
@@ -276,6 +277,24 @@ static void who_leaves_waits_while_its_puts_move(void **state)
 	}
 }
 
+/* Its ring is full and stays so; beats get there all the same. */
+static void who_leaves_does_not_wait_for_who_is_stopped(void **state)
+{
+	struct rig_rank *rank = &rig.ranks[0];
+
+	(void)state;
+	form_rig_init(&rig, fake_form_find("roce"), 2, 3);
+	rig.configs[0].patience_ns = INT64_MAX; /* it would wait for ever */
+	form_rig_open(&rig);
+	far_lock(rig.ranks[1].far);
+	for (int c = 0; c < 2 * FAR_QUEUE_DEPTH; c++)
+		assert_int_equal(
+			rig_put(rank, 1, 0, NULL, 0, COUNTER, 1), SHUNT_OK);
+	assert_true(rig_close_rank(rank));
+	far_unlock(rig.ranks[1].far);
+	form_rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -292,6 +311,7 @@ int main(void)
 		cmocka_unit_test(
 			what_waits_for_room_goes_nowhere_once_the_link_has_ended),
 		cmocka_unit_test(who_leaves_waits_while_its_puts_move),
+		cmocka_unit_test(who_leaves_does_not_wait_for_who_is_stopped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

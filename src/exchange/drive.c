@@ -76,7 +76,9 @@ static bool drive_closed(struct waiter *waiter, int32_t rank)
 	struct step_waiter *self = (struct step_waiter *)waiter;
 
 	/* Puts arrive without anything from it. */
-	return !self->step->flushes && step_has_closed(self->exchange, rank);
+	return !self->step->flushes &&
+	       (step_has_closed(self->exchange, rank) ||
+		       loss_breaks(self->exchange, rank));
 }
 
 /* In a crowd nobody wakes up for each of them; they are seen later. */
@@ -112,15 +114,13 @@ static uint64_t drive_token(struct waiter *waiter)
 		       step->view->members[step->cursor]);
 }
 
-/* Those who wait for what this rank owes to its steps would wait to their
- * deadlines. */
 void drive_break_down(struct shunt_exchange *exchange)
 {
 	exchange->broken = true;
 	exchange->num_lost = shunt_error_ranks(
 		exchange->lost_ranks, (size_t)exchange->group->size);
 	if (exchange->num_lost > 0)
-		loss_tell(exchange, exchange->lost_ranks[0]);
+		loss_tell(exchange, exchange->lost_ranks[0], true);
 	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++) {
 		step_give_up(exchange, &exchange->steps[i]);
 		step_end(&exchange->steps[i]);

@@ -15,8 +15,9 @@
 enum shunt_status drive_wait(struct shunt_exchange *exchange, struct step *step,
 	const char *what, int64_t span_ns, bool timed);
 
-/* A rank was lost, as the thread's error says: nothing goes on here, and all who
- * wait for this rank are told so. */
+/* A rank was lost, as the thread's error says: nothing goes on here. All who wait for
+ * what this rank owes to its steps are told so; else they would wait to their
+ * deadlines. */
 void drive_break_down(struct shunt_exchange *exchange);
 
 #endif

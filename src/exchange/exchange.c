@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "exchange/algorithm.h"
 #include "exchange/create.h"
+#include "exchange/loss.h"
 #include "exchange/registry.h"
 #include "exchange/step.h"
 
@@ -309,6 +310,7 @@ void shunt_exchange_destroy(struct shunt_exchange *exchange)
 	if (!exchange || guard_check(exchange->world->generation) != SHUNT_OK)
 		return;
 	registry_remove(exchange->id);
+	loss_tell_dead(exchange, exchange_present(exchange));
 	for (int32_t i = 0; i < exchange_shape(exchange)->depth; i++) {
 		struct step *step = &exchange->steps[i];
 
@@ -434,6 +436,7 @@ void shunt_handle_destroy(struct shunt_handle handle)
 
 	if (exchange_enter_handle(handle, &exchange, &step) != SHUNT_OK)
 		return;
+	loss_tell_dead(exchange, step->view);
 	step_give_up(exchange, step);
 	exchange_leave(exchange);
 }

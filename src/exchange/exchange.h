@@ -232,7 +232,7 @@ struct shunt_exchange {
 	uint64_t id;            /* in the registry */
 	uint64_t epoch;         /* of the newest step */
 	bool broken;            /* a rank was lost */
-	bool has_told_loss;     /* loss.h */
+	uint64_t told_loss;     /* loss.h: the last word; 0: none */
 	int32_t *lost_ranks;    /* [members]: that broke it */
 	size_t num_lost;
 	atomic_flag busy;

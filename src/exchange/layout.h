@@ -7,7 +7,7 @@
  *
  *	lines    [phase][slot][M]  line s: what member s has signalled here
  *	closed   [M]               line s: member s will not come here again
- *	lost     [M]               line s: the member that s has lost, plus 1
+ *	lost     [M]               line s: whom member s has lost (loss.h)
  *	revoked  [M]               elastic: line s: member s has left this rank
  *	                           out by a table
  *	done     [slot][units]     no TP: the step whose rows of the unit can be

@@ -417,20 +417,34 @@ static bool is_out(const struct verbs_link *link)
 	       backlog_is_empty(&link->backlog);
 }
 
-/* *num_over: requests that are over, of all links. */
-static bool all_out(struct far *far, uint64_t *num_over)
+/* Grows while puts and records of the link get on. What the service thread sends
+ * beside them does not count. */
+static uint64_t movement(const struct verbs_link *link)
+{
+	uint64_t sum = 0;
+
+	for (int l = 0; l < link->num_lanes; l++) {
+		const struct verbs_lane *lane = &link->lanes[l];
+
+		sum += lane->tail < lane->awaited_head ? lane->tail
+						       : lane->awaited_head;
+		sum += lane->awaited_head + lane->records_sent;
+	}
+	return sum;
+}
+
+static bool all_out(struct far *far, uint64_t *moved)
 {
 	bool all = true;
 
-	*num_over = 0;
+	*moved = 0;
 	far_lock(far);
 	link_poll_all(far);
 	for (int32_t k = 0; k < far->num_links; k++) {
 		const struct verbs_link *link = &far->links[k];
 
 		all = all && is_out(link);
-		for (int l = 0; l < link->num_lanes; l++)
-			*num_over += link->lanes[l].tail;
+		*moved += movement(link);
 	}
 	far_unlock(far);
 	return all;
@@ -442,13 +456,13 @@ static void await_all_out(struct far *far)
 	const struct timespec nap = {.tv_nsec = 50000};
 	int64_t last = clock_deadline(far->config.patience_ns);
 	int64_t deadline = clock_deadline(LEAVE_NS);
-	uint64_t seen = 0, over;
+	uint64_t seen = 0, moved;
 
-	while (!all_out(far, &over) && clock_now() < deadline &&
+	while (!all_out(far, &moved) && clock_now() < deadline &&
 		clock_now() < last) {
-		if (over != seen)
+		if (moved != seen)
 			deadline = clock_deadline(LEAVE_NS);
-		seen = over;
+		seen = moved;
 		nanosleep(&nap, NULL);
 	}
 }
