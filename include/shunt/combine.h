@@ -134,14 +134,18 @@ SHUNT_EXPORT enum shunt_status shunt_combine_feed(struct shunt_handle handle,
  * several steps in flight, start all combines before finishing any, or keep
  * one order on all ranks. With a TP group, or where y lies in shunt_alloc()
  * memory, it also needs the others to go on: to be in a finish of this
- * exchange. STATE if experts are still to be fed. */
+ * exchange. STATE if experts are still to be fed.
+ * Over several hosts, with y in shunt_alloc() memory, it says PEER_LOST only when the
+ * wires have taken the rows that are on their way from there, or are found dead:
+ * then y may be changed, as behind any other end. */
 SHUNT_EXPORT enum shunt_status shunt_combine_finish(
 	struct shunt_handle handle, int64_t deadline_ns);
 
 /*
  * Ends a step without combine, or while its combine goes on. Peers that do call
  * combine for it get PEER_REFUSED, unless this rank had announced its rows: then
- * they may get them. Local: never waits. Of a dispatch that has not ended they can
+ * they may get them. Local: never waits, but for the wire, as
+ * shunt_exchange_destroy() does. Of a dispatch that has not ended they can
  * only be told when all have begun it, so maybe not before this rank's next call on the
  * exchange. A handle whose step is over is allowed
  * and ignored.

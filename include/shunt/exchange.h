@@ -260,10 +260,12 @@ SHUNT_EXPORT enum shunt_status shunt_exchange_info_get(
  *
  * *num_waiting (may be NULL) becomes the number of steps that still wait for
  * other ranks: with 0, every finish returns at once, but that of a combine whose
- * experts are not all fed. Steps that failed do not wait; their finish tells.
+ * experts are not all fed. Steps that failed wait for the way of their y at most;
+ * their finish tells.
  *
- * Local: never waits; takes as long as the copying that is due. Errors:
- * NULL_ARGUMENT; STATE; PEER_LOST (all steps in flight are over).
+ * Local: never waits; takes as long as the copying that is due, and with PEER_LOST
+ * (all steps in flight are over) as long as shunt_exchange_destroy() would. Errors:
+ * NULL_ARGUMENT; STATE; PEER_LOST.
  */
 SHUNT_EXPORT enum shunt_status shunt_exchange_progress(
 	struct shunt_exchange *exchange, int32_t *num_waiting);

@@ -64,8 +64,8 @@ bool loss_breaks(const struct shunt_exchange *exchange, int32_t rank)
 }
 
 /* A table leaves out whom it is known to have lost. */
-static bool is_in_step(
-	const struct shunt_exchange *exchange, const struct step *step, int32_t m)
+static bool is_in_step(const struct shunt_exchange *exchange,
+	const struct step *step, int32_t m)
 {
 	const struct view *view = step->view;
 
@@ -110,7 +110,8 @@ bool loss_explains(
 
 void loss_name(struct shunt_exchange *exchange, const struct step *step)
 {
-	int32_t *ranks = exchange->lost_ranks; /* about to be what they become */
+	int32_t *ranks =
+		exchange->lost_ranks; /* about to be what they become */
 	size_t num = shunt_error_ranks(ranks, (size_t)exchange->group->size);
 	char name[48], teller[48];
 	int32_t told = -1;

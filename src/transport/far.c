@@ -363,7 +363,7 @@ bool far_progress(struct far *far)
 void far_arm(struct far *far)
 {
 	/* Credits come without a completion: somebody has to look at them. */
-	if (link_any_busy(far))
+	if (link_look_soon(far))
 		service_wake(far);
 	for (int d = 0; d < far->num_devices; d++)
 		if (far->devices[d].cq)

@@ -168,7 +168,7 @@ void link_stalls(struct verbs_link *link)
 			(long long)(patience / VERBS_NS_PER_MS));
 }
 
-bool link_any_busy(struct far *far)
+bool link_look_soon(struct far *far)
 {
 	bool any;
 

@@ -43,9 +43,9 @@ void link_send_soon(struct verbs_link *link);
  * ever. */
 void link_stalls(struct verbs_link *link);
 
-/* Whether link_poll_all() has anything to send that waits; then the caller sees to it
- * that the service thread looks soon. Takes the lock. */
-bool link_any_busy(struct far *far);
+/* True if link_poll_all() has anything to send that waits: then the service thread is
+ * taken to look soon, which the caller sees to. Takes the lock. */
+bool link_look_soon(struct far *far);
 
 /* Sends what waits for room: credits, records, the put under way, the backlog. */
 void link_pump(struct verbs_link *link);

@@ -217,7 +217,7 @@ static void *service_main(void *argument)
 		if (soon || clock_now() >= next_beat)
 			far_progress(far);
 		soon = bury_still(far);
-		soon = link_any_busy(far) || soon;
+		soon = link_look_soon(far) || soon;
 		if (clock_now() < next_beat)
 			continue;
 		beat_all(far);
