@@ -183,7 +183,9 @@ static int64_t list_here(
  * gone. */
 static bool has_room(const struct shunt_exchange *exchange)
 {
-	return exchange->sums.num_sent % PARTIAL_ROWS != 0 ||
+	uint64_t num_sent = exchange->sums.num_sent;
+
+	return num_sent % PARTIAL_ROWS != 0 || num_sent == 0 ||
 	       span_is_flushed(exchange);
 }
 
@@ -256,12 +258,14 @@ bool host_sums_send(struct shunt_exchange *exchange, struct step *step)
 	struct fpenv caller;
 	int64_t began;
 
-	if (is_turn_of_other(exchange, step) || !has_room(exchange))
+	if (is_turn_of_other(exchange, step))
 		return false;
 	if (cursor->epoch != step->epoch) {
 		cursor->epoch = step->epoch;
 		cursor->index = 0;
 		cursor->token = -1;
+	} else if (!has_room(exchange)) {
+		return false; /* as before: no work */
 	}
 	caller = fpenv_enter();
 	began = clock_now();

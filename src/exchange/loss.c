@@ -110,8 +110,7 @@ bool loss_explains(
 
 void loss_name(struct shunt_exchange *exchange, const struct step *step)
 {
-	int32_t *ranks =
-		exchange->lost_ranks; /* about to be what they become */
+	int32_t *ranks = exchange->lost_ranks; /* room; it is filled later */
 	size_t num = shunt_error_ranks(ranks, (size_t)exchange->group->size);
 	char name[48], teller[48];
 	int32_t told = -1;
