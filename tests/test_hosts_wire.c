@@ -26,6 +26,21 @@
 #define LONG_NS  INT64_C(60000000000)
 #define PACE_NS  50000 /* for a request; a step has hundreds */
 
+/* A rank on each of two hosts of the simulator. */
+static void run_pair(ranks_function function)
+{
+	static const int32_t hosts[PAIR_RANKS] = {0, 1};
+	struct ranks_plan plan = {
+		.launch = RANKS_THREADS,
+		.num_ranks = PAIR_RANKS,
+		.hosts = hosts,
+	};
+
+	if (getenv("SHUNT_TEST_RDMA") != NULL)
+		skip();
+	ranks_run(&plan, function);
+}
+
 static void await_quiet(struct seat *seat)
 {
 	int64_t deadline = clock_deadline(INT64_C(60000000000));
@@ -67,17 +82,8 @@ static void stay_unflushed(struct seat *seat)
 
 static void who_has_not_taken_what_was_sent_is_named(void **state)
 {
-	static const int32_t hosts[PAIR_RANKS] = {0, 1};
-	struct ranks_plan plan = {
-		.launch = RANKS_THREADS,
-		.num_ranks = PAIR_RANKS,
-		.hosts = hosts,
-	};
-
 	(void)state;
-	if (getenv("SHUNT_TEST_RDMA") != NULL)
-		skip();
-	ranks_run(&plan, stay_unflushed);
+	run_pair(stay_unflushed);
 }
 
 /* ---- calls that begin something ---------------------------------------- */
@@ -291,17 +297,8 @@ static void be_refused(struct seat *seat)
 static void who_is_refused_waits_for_its_rows_no_longer_than_it_may(
 	void **state)
 {
-	static const int32_t hosts[PAIR_RANKS] = {0, 1};
-	struct ranks_plan plan = {
-		.launch = RANKS_THREADS,
-		.num_ranks = PAIR_RANKS,
-		.hosts = hosts,
-	};
-
 	(void)state;
-	if (getenv("SHUNT_TEST_RDMA") != NULL)
-		skip();
-	ranks_run(&plan, be_refused);
+	run_pair(be_refused);
 }
 
 int main(void)

@@ -35,6 +35,19 @@ static void begin(struct seat *seat, struct plain *plain, float *y)
 	plain->combine.out = plain->sums;
 }
 
+/* The ranks share one int. */
+static void run_with_victim(ranks_function function)
+{
+	struct ranks_plan plan = {
+		.launch = RANKS_PROCESSES,
+		.num_ranks = RANKS,
+		.may_die = 1 << VICTIM,
+		.shared_bytes = sizeof(int),
+	};
+
+	ranks_run(&plan, function);
+}
+
 static void die(struct seat *seat, struct plain *plain)
 {
 	SEAT_OK(seat, shunt_combine_start(plain->handle, &plain->combine));
@@ -66,14 +79,8 @@ static void break_down(struct seat *seat)
 
 static void a_survivor_that_broke_down_is_not_waited_for(void **state)
 {
-	struct ranks_plan plan = {
-		.launch = RANKS_PROCESSES,
-		.num_ranks = RANKS,
-		.may_die = 1 << VICTIM,
-	};
-
 	(void)state;
-	ranks_run(&plan, break_down);
+	run_with_victim(break_down);
 }
 
 /* Rank 0's y lies where others read it; its combine ends in a loss, and y is
@@ -109,15 +116,8 @@ static void take_back(struct seat *seat)
 
 static void rows_taken_back_after_a_loss_are_not_used(void **state)
 {
-	struct ranks_plan plan = {
-		.launch = RANKS_PROCESSES,
-		.num_ranks = RANKS,
-		.may_die = 1 << VICTIM,
-		.shared_bytes = sizeof(int),
-	};
-
 	(void)state;
-	ranks_run(&plan, take_back);
+	run_with_victim(take_back);
 }
 
 /* Rank 0 has broken down in the first step, and ended its exchange; rank 1 waits for
@@ -149,15 +149,8 @@ static void end_first(struct seat *seat)
 static void who_has_only_ended_its_exchange_for_a_loss_is_not_named(
 	void **state)
 {
-	struct ranks_plan plan = {
-		.launch = RANKS_PROCESSES,
-		.num_ranks = RANKS,
-		.may_die = 1 << VICTIM,
-		.shared_bytes = sizeof(int),
-	};
-
 	(void)state;
-	ranks_run(&plan, end_first);
+	run_with_victim(end_first);
 }
 
 /* Two exchanges: rank 0 hears of the death in the one, and ends both. Rank 1 is in
@@ -188,14 +181,8 @@ static void end_both(struct seat *seat)
 
 static void who_ends_all_exchanges_for_a_loss_says_so_in_all(void **state)
 {
-	struct ranks_plan plan = {
-		.launch = RANKS_PROCESSES,
-		.num_ranks = RANKS,
-		.may_die = 1 << VICTIM,
-	};
-
 	(void)state;
-	ranks_run(&plan, end_both);
+	run_with_victim(end_both);
 }
 
 /* Rank 0 has broken down in the first step, and does nothing more; rank 1 waits for
@@ -233,15 +220,8 @@ static void wait_for_the_broken(struct seat *seat)
 
 static void who_has_broken_down_is_not_waited_for_in_any_step(void **state)
 {
-	struct ranks_plan plan = {
-		.launch = RANKS_PROCESSES,
-		.num_ranks = RANKS,
-		.may_die = 1 << VICTIM,
-		.shared_bytes = sizeof(int),
-	};
-
 	(void)state;
-	ranks_run(&plan, wait_for_the_broken);
+	run_with_victim(wait_for_the_broken);
 }
 
 /* Rank 0 says that it has lost nobody that there is, or rank 1 itself, and gives

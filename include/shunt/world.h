@@ -125,8 +125,8 @@ SHUNT_EXPORT enum shunt_status shunt_world_create(
  * Leaves the job and frees everything of this rank. Local: never waits for
  * another rank, but until the devices of other hosts have taken what is on its way
  * there, and that this one leaves: as long as that moves, 2 s (4 s) behind the last
- * time that it did, never more than 30 s (60 s) in all. Groups, exchanges and memory of this world must be destroyed
- * and freed before. NULL is allowed.
+ * time that it did, never more than 30 s (60 s) in all. Groups, exchanges and memory
+ * of this world must be destroyed and freed before. NULL is allowed.
  */
 SHUNT_EXPORT void shunt_world_destroy(struct shunt_world *world);
 

@@ -64,10 +64,8 @@ static bool drive_awaits(struct waiter *waiter, int32_t rank)
 
 	if (self->step->flushes)
 		return !span_is_flushed_to(self->exchange, rank);
-	for (int32_t i = 0; i < view->num_members; i++)
-		if (view->members[i] == rank)
-			return !step_has_signal(
-				self->exchange, self->step, rank);
+	if (view_has(view, rank))
+		return !step_has_signal(self->exchange, self->step, rank);
 	return awaits_left_out(self->exchange, self->step, rank);
 }
 

@@ -63,32 +63,19 @@ bool loss_breaks(const struct shunt_exchange *exchange, int32_t rank)
 	return word_heard(exchange, rank) & 1;
 }
 
-/* A table leaves out whom it is known to have lost. */
-static bool is_in_step(const struct shunt_exchange *exchange,
-	const struct step *step, int32_t m)
-{
-	const struct view *view = step->view;
-
-	if (m == exchange->rank)
-		return false;
-	for (int32_t i = 0; i < view->num_members; i++)
-		if (view->members[i] == m)
-			return true;
-	return false;
-}
-
 /* The member of the step that member `rank` says it has lost; -1: it says nothing,
- * or nothing that matters here. */
+ * or nothing that matters here: a table leaves out whom it is known to have lost. */
 static int32_t heard(const struct shunt_exchange *exchange,
 	const struct step *step, int32_t rank)
 {
 	uint64_t number = word_heard(exchange, rank) / 2;
+	int32_t lost;
 
 	if (number == 0 ||
-		number > (uint64_t)exchange_shape(exchange)->num_members ||
-		!is_in_step(exchange, step, (int32_t)number - 1))
+		number > (uint64_t)exchange_shape(exchange)->num_members)
 		return -1;
-	return (int32_t)number - 1;
+	lost = (int32_t)number - 1;
+	return lost != exchange->rank && view_has(step->view, lost) ? lost : -1;
 }
 
 bool loss_explains(

@@ -2,8 +2,8 @@
  * Word of losses. A rank that loses another ends all its steps, and so does one that
  * its application tells to, for the same reason: to those who wait for it, it has not
  * refused anything. So it tells them first whom it has lost, and they take that for
- * their own loss: after a death all survivors get PEER_LOST that names the dead,
- * whoever of them sees it first.
+ * their own loss: survivors whose step fails for a death get PEER_LOST that names the
+ * dead, whoever of them sees it first.
  */
 #ifndef EXCHANGE_LOSS_H
 #define EXCHANGE_LOSS_H

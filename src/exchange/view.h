@@ -70,6 +70,15 @@ static inline int32_t view_rail(
 	return size ? view->by_host[first + view->number[member] % size] : -1;
 }
 
+/* True if the member takes part. */
+static inline bool view_has(const struct view *view, int32_t member)
+{
+	for (int32_t i = 0; i < view->num_members; i++)
+		if (view->members[i] == member)
+			return true;
+	return false;
+}
+
 /* Ranks that hold the same shared expert; 1 where there is none. */
 static inline int32_t view_replicas(
 	const struct view *view, const struct shape *shape)
